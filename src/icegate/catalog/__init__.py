@@ -1,0 +1,1 @@
+"""The Iceberg catalog: open it, create the tables, publish to them."""

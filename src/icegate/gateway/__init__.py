@@ -1,0 +1,1 @@
+"""The OTLP servers, admission and group commit."""
