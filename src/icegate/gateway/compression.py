@@ -1,0 +1,33 @@
+"""Bounded decompression: a small body must not become a large one."""
+
+from __future__ import annotations
+
+from isal import isal_zlib
+from isal.igzip_lib import IsalError
+
+from icegate.errors import MalformedRequest, RequestTooLarge
+
+_GZIP_WINDOW = 31  # zlib's code for "gzip wrapper, 32 KiB window"
+
+
+def gunzip(data: bytes, limit: int) -> bytes:
+    """Inflate a gzip body of one or more members.
+
+    Raises:
+        RequestTooLarge: more than ``limit`` bytes come out.
+        MalformedRequest: not gzip, or cut off.
+    """
+    out = bytearray()
+    rest = data
+    while rest:
+        member = isal_zlib.decompressobj(_GZIP_WINDOW)
+        try:
+            out += member.decompress(rest, limit + 1 - len(out))
+        except IsalError as error:
+            raise MalformedRequest(f"the body is not valid gzip: {error}") from error
+        if len(out) > limit:
+            raise RequestTooLarge(f"the body inflates to more than {limit} bytes")
+        if not member.eof:
+            raise MalformedRequest("the gzip body is cut off")
+        rest = member.unused_data
+    return bytes(out)
