@@ -1,0 +1,5 @@
+"""``python -m icegate``."""
+
+from icegate.cli import main
+
+main()
