@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from icegate import wiring
 from icegate.gateway.server import Gateway
@@ -27,11 +27,13 @@ class Embedded:
 
         location, catalog = wiring.location(settings), wiring.catalog_options(settings)
         self._stop = threading.Event()
+        self._loop: threading.Thread | None = None
         with ExitStack() as stack:
             self.compactor: Compactor = Compactor(
                 location, catalog, wiring.spark_options(settings), wiring.compact_options(settings)
             )
             stack.callback(self.compactor.close)
+            stack.callback(self._join)  # a run under way may finish its commit
             service = QueryService(location, catalog, wiring.query_options(settings))
             stack.callback(service.close)
             sql = HttpServer(
@@ -49,17 +51,18 @@ class Embedded:
 
     def compact_every(self, seconds: float) -> None:
         """Compact in the background until closed."""
-        loop = threading.Thread(target=self.compactor.run_every, args=(seconds, self._stop), name="compact")
-        loop.start()
-        # Before the compactor closes: a run under way may finish its commit.
-        self._close.callback(loop.join)
-        self._close.callback(self._stop.set)
+        self._loop = threading.Thread(target=self.compactor.run_every, args=(seconds, self._stop), name="compact")
+        self._loop.start()
 
     def close(self) -> None:
-        """Stop: finish the compaction under way, flush and acknowledge, close."""
+        """Stop: flush and acknowledge, finish the queries and the compaction under way, close."""
         self._close.close()
 
-    def __enter__(self) -> Embedded:
+    def _join(self) -> None:
+        if self._loop is not None:
+            self._loop.join()
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

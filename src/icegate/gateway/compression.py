@@ -23,7 +23,7 @@ def gunzip(data: bytes, limit: int) -> bytes:
         member = isal_zlib.decompressobj(_GZIP_WINDOW)
         try:
             out += member.decompress(rest, limit + 1 - len(out))
-        except IsalError as error:
+        except IsalError as error:  # type: ignore[misc]  # its stub forgets the base class
             raise MalformedRequest(f"the body is not valid gzip: {error}") from error
         if len(out) > limit:
             raise RequestTooLarge(f"the body inflates to more than {limit} bytes")

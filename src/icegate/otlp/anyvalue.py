@@ -52,9 +52,7 @@ def texts(columns: Sequence[pa.ListArray]) -> list[pa.StringArray]:
     return [whole.slice(start, len(column)) for start, column in zip(starts, columns, strict=False)]
 
 
-def maps(
-    columns: Sequence[pa.ListArray], *others: pa.ListArray
-) -> tuple[list[pa.MapArray], list[pa.StringArray]]:
+def maps(columns: Sequence[pa.ListArray], *others: pa.ListArray) -> tuple[list[pa.MapArray], list[pa.StringArray]]:
     """Lists of ``KeyValue`` as maps, and other columns of values as texts, in one pass.
 
     Raises:
@@ -116,9 +114,7 @@ class _Found:
     def strings(self) -> None:
         """Tag, length in one or two bytes, text: one array of headers and texts in turn, without a copy."""
         header = np.zeros(len(self.start), np.int32)
-        header[
-            (self.tag == _STRING) & (self.size == self.second.astype(np.int32) + 2) & (self.second < _MORE)
-        ] = 2
+        header[(self.tag == _STRING) & (self.size == self.second.astype(np.int32) + 2) & (self.second < _MORE)] = 2
         long = np.flatnonzero((self.tag == _STRING) & (self.second >= _MORE))
         third = self.byte(self.start[long] + 2)
         length = (self.second[long] - _MORE) + third.astype(np.int32) * _MORE

@@ -154,9 +154,7 @@ def _points(metrics: pa.StructArray) -> _Points:
     metric = np.concatenate([arrays.owners(arrays.counts(points)) for points in lists.values()])
     kind = arrays.owners(np.array([len(points) for points in by_kind.values()]))
     order = np.argsort(metric, kind="stable")
-    _check_oneof(
-        *(pa.concat_arrays([by_kind[k].field(f) for k in _NUMBERS]) for f in ("as_double", "as_int"))
-    )
+    _check_oneof(*(pa.concat_arrays([by_kind[k].field(f) for k in _NUMBERS]) for f in ("as_double", "as_int")))
     return _Points(by_kind, metric[order], order, kind[order])
 
 

@@ -78,9 +78,7 @@ def _metrics() -> ExportMetricsServiceRequest:
     metrics.add(name="summary").summary.data_points.add().quantile_values.add(quantile=0.5, value=1)
     exponential = metrics.add(name="exponential").exponential_histogram.data_points.add(sum=0)
     exponential.positive.bucket_counts.append(1)
-    histogram = metrics.add(name="histogram").histogram.data_points.add(
-        bucket_counts=[1, 2], explicit_bounds=[0.5]
-    )
+    histogram = metrics.add(name="histogram").histogram.data_points.add(bucket_counts=[1, 2], explicit_bounds=[0.5])
     histogram.exemplars.add(as_int=1, filtered_attributes=_attributes())
     metrics.add(name="sum", unit="1").sum.data_points.add(as_int=1, attributes=_attributes())
     metrics.add(name="gauge").gauge.data_points.add(as_double=1)
