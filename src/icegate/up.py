@@ -21,7 +21,7 @@ class Embedded:
     The compactor is there but does nothing until told: ``compact_every`` starts its loop.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, observer: Observer | None = None) -> None:
         from icegate_compactor import Compactor
         from icegate_query import QueryService, create_app
 

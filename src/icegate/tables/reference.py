@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 _INTRODUCTION = """# Tables
 
-Iceberg format v2, namespace `icegate`, partitioned by `identity(tenant_id), day(timestamp)`, zstd. This page is made from
-the definitions in `src/icegate/tables/` (`python -m icegate.tables.reference > docs/tables.md`).
+Iceberg format v2, namespace `icegate`, partitioned by `identity(tenant_id), day(timestamp)`, zstd. This page is made
+from the definitions in `src/icegate/tables/` (`python -m icegate.tables.reference > docs/tables.md`).
 
 An attribute's value is text: a string as it is, anything else in its JSON form, unset as null. `wal_shard` and
 `wal_offset` say where a row came from, so that SQL can show that each segment landed once.

@@ -1,0 +1,116 @@
+"""The command, as a shell sees it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Self
+
+import httpx
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("ICEGATE_")}
+    return subprocess.run(
+        [sys.executable, "-m", "icegate", *arguments],
+        cwd=folder,
+        env=clean | {"COLUMNS": "200"} | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_a_wrong_setting_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    done = _run(tmp_path, "gateway", ICEGATE_GRPC_PORT="70000")
+    assert done.returncode == 2
+    assert done.stderr.startswith("icegate: grpc_port: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
+    with _Running(tmp_path, "gateway", "--grpc-port", "0", "--http-port", "0") as running:
+        taken = running.port("OTLP/HTTP")
+        done = _run(tmp_path, "gateway", "--grpc-port", "0", "--http-port", str(taken))
+    assert done.returncode == 2
+    assert f"http_port: cannot listen on 127.0.0.1:{taken}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_sql_without_a_service_says_what_to_start(tmp_path: Path) -> None:
+    done = _run(tmp_path, "sql", "--url", "http://127.0.0.1:9", "SELECT 1")
+    assert done.returncode == 1
+    assert "icegate up" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_config_show_lists_keys_values_and_variables(tmp_path: Path) -> None:
+    done = _run(tmp_path, "config", "show", ICEGATE_SQL_PORT="9999", ICEGATE_S3__SECRET_ACCESS_KEY="hush")
+    assert done.returncode == 0
+    assert re.search(r"sql_port\s+9999\s+ICEGATE_SQL_PORT", done.stdout)
+    assert "hush" not in done.stdout
+
+
+def test_wal_status_of_an_empty_lake(tmp_path: Path) -> None:
+    done = _run(tmp_path, "wal", "status", "--data", "lake")
+    assert done.returncode == 0, done.stderr
+    assert "position" in done.stdout
+
+
+class _Running:
+    """A long-running command and what it prints."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("ICEGATE_")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "icegate", *arguments],
+            cwd=folder,
+            env=clean,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._seen = ""
+
+    def port(self, what: str) -> int:
+        assert self.process.stdout is not None
+        while (match := re.search(rf"{what}\s+\S*?:(\d+)\n", self._seen)) is None:
+            line = self.process.stdout.readline()
+            assert line, self.process.stderr.read() if self.process.stderr else ""
+            self._seen += line
+        return int(match[1])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.mark.parametrize("role", ["up", "gateway", "query"])
+def test_each_role_says_where_it_listens_is_ready_and_ends_on_sigterm(tmp_path: Path, role: str) -> None:
+    flags = {
+        "up": ("--grpc-port", "0", "--http-port", "0", "--sql-port", "0"),
+        "gateway": ("--grpc-port", "0", "--http-port", "0"),
+        "query": ("--sql-port", "0"),
+    }[role]
+    ports = {"up": ("OTLP/HTTP", "SQL"), "gateway": ("OTLP/HTTP",), "query": ("SQL",)}[role]
+    with _Running(tmp_path, role, "--data", "lake", *flags) as running:
+        for name in ports:
+            port = running.port(name)
+            assert httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=30).status_code == 200
+            assert httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=30).status_code == 200
+        running.process.send_signal(signal.SIGTERM)
+        _, errors = running.process.communicate(timeout=60)
+        assert running.process.returncode == 0, errors
+        assert "Traceback" not in errors
