@@ -1,4 +1,4 @@
-"""Random OTLP requests, from the messages' own descriptors, and a way to compare what decoders make of them."""
+"""Random OTLP requests, from the messages' own descriptors, and how to compare what decoders make of them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def fill(message: Message, rng: random.Random, levels: int) -> None:
                 fill(values, rng, levels - 1)
 
 
-def _scalar(field: FieldDescriptor, rng: random.Random) -> Any:
+def _scalar(field: Any, rng: random.Random) -> Any:
     if field.type == FieldDescriptor.TYPE_STRING:
         return rng.choice(_LONG_TEXTS if rng.random() < 0.01 else _TEXTS)
     return rng.choice(_SCALARS[field.type])

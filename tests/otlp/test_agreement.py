@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from otlp.messages import REQUESTS, assert_same, payload
 
 from icegate.otlp import Request, columnar, plain
+from otlp.messages import REQUESTS, assert_same, payload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

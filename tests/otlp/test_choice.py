@@ -45,7 +45,7 @@ def test_ptars_that_fails_is_not_used(
 
 
 def test_ptars_that_panics_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    class PanicException(BaseException):  # noqa: N818
+    class PanicException(BaseException):
         pass
 
     def broken(*_: object) -> None:

@@ -13,10 +13,10 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyVa
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.metrics.v1.metrics_pb2 import NumberDataPoint
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
-from otlp.messages import assert_same, payload
 
 from icegate.errors import MalformedRequest
 from icegate.otlp import Request, columnar, limits, plain
+from otlp.messages import assert_same, payload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,16 +147,18 @@ def nested(levels: int, *, maps: bool) -> AnyValue:
 
 
 def test_nesting() -> None:
-    """The bound holds wherever a value stands: in a resource, or at the deepest place there is, an exemplar."""
+    """The bound is the same wherever a value stands: in a resource, or as deep as can be, in an exemplar."""
     payloads = []
     for levels in (limits.MAX_NESTING, limits.MAX_NESTING + 1):
         for maps in (False, True):
-            message = ExportMetricsServiceRequest()
-            metric = message.resource_metrics.add().scope_metrics.add().metrics.add()
-            sample = metric.histogram.data_points.add().exemplars.add()
-            sample.filtered_attributes.add(key="k").value.CopyFrom(nested(levels, maps=maps))
-            payloads.append(message.SerializeToString())
-    assert sorted(both("metrics", payloads).failures) == [2, 3]
+            for shallow in (False, True):
+                message = ExportMetricsServiceRequest()
+                group = message.resource_metrics.add()
+                sample = group.scope_metrics.add().metrics.add().histogram.data_points.add().exemplars.add()
+                attributes = group.resource.attributes if shallow else sample.filtered_attributes
+                attributes.add(key="k").value.CopyFrom(nested(levels, maps=maps))
+                payloads.append(message.SerializeToString())
+    assert sorted(both("metrics", payloads).failures) == [4, 5, 6, 7]
 
 
 def amplified() -> dict[str, bytes]:

@@ -9,6 +9,10 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+    AGGREGATION_TEMPORALITY_CUMULATIVE,
+    AGGREGATION_TEMPORALITY_DELTA,
+)
 
 from icegate.otlp import Decoded, Request, columnar, plain
 from icegate.tables import segment_schema
@@ -32,7 +36,7 @@ SPAN, SPAN_HEX = b"\xab\xcd\xef\x01\x23\x45\x67\x89", "abcdef0123456789"
 LONG_MAX = 9_223_372_036_854_775_807
 END_OF_TIME = datetime(2262, 4, 11, 23, 47, 16, 854775, tzinfo=UTC)
 
-NO_ORIGIN = {
+NO_ORIGIN: dict[str, Any] = {
     "service_name": None,
     "resource_attributes": [],
     "resource_schema_url": None,
@@ -287,7 +291,7 @@ def test_metrics_of_all_kinds_in_order(decode: Decode) -> None:
     scope = message.resource_metrics.add().scope_metrics.add()
     scope.metrics.add(name="nothing").metadata.add(key="m")
     exponential = scope.metrics.add().exponential_histogram
-    exponential.aggregation_temporality = 1
+    exponential.aggregation_temporality = AGGREGATION_TEMPORALITY_DELTA
     full = exponential.data_points.add(
         count=3, sum=0, min=-1, max=1, scale=-2, zero_count=4, zero_threshold=0.25
     )
@@ -296,7 +300,7 @@ def test_metrics_of_all_kinds_in_order(decode: Decode) -> None:
     full.negative.SetInParent()
     exponential.data_points.add()
     histogram = scope.metrics.add().histogram
-    histogram.aggregation_temporality = 2
+    histogram.aggregation_temporality = AGGREGATION_TEMPORALITY_CUMULATIVE
     buckets = histogram.data_points.add(bucket_counts=[1, 1 << 63], explicit_bounds=[0.5], count=9, min=0)
     sample = buckets.exemplars.add(time_unix_nano=TIME, as_int=-5, trace_id=TRACE, span_id=SPAN)
     sample.filtered_attributes.add(key="f").value.string_value = "g"

@@ -12,12 +12,12 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
-from otlp.messages import fill
 
 from icegate.errors import MalformedRequest
 from icegate.otlp import anyvalue
 from icegate.otlp.limits import MAX_NESTING
 from icegate.otlp.text import any_value_text
+from otlp.messages import fill
 
 
 def array(*values: AnyValue) -> AnyValue:
@@ -113,7 +113,7 @@ def test_columns_keep_their_places() -> None:
 
 
 def test_occurrences_merge() -> None:
-    """protobuf: the parts of an array add up, a scalar that comes later replaces what was there, nothing changes nothing."""
+    """Parts of an array add up, what comes later replaces another kind, and an empty part changes nothing."""
     one, two = array(string("a")).SerializeToString(), array(string("b")).SerializeToString()
     text, blank = string("t").SerializeToString(), b""
     values = pa.array([[one, two], [one, text], [text, blank], []], pa.list_(pa.binary()))

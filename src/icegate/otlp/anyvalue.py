@@ -1,9 +1,9 @@
 """Encoded ``AnyValue`` messages as text, a column at a time.
 
 Nearly all values are a single field whose encoding can be told from its first bytes, so strings, integers,
-doubles and booleans are found and decoded with numpy. Whatever does not look exactly like one of those (arrays,
-maps, bytes, strings of 16 KiB and more, several fields in one message, unknown fields, malformed bytes) is left
-to protobuf's parser, one by one; so what a value means is always as protobuf has it.
+doubles and booleans are found and decoded with numpy. Whatever does not look exactly like one of those
+(arrays, maps, bytes, strings of 16 KiB and more, several fields in one message, unknown fields, malformed
+bytes) is left to protobuf's parser, one by one; so what a value means is always as protobuf has it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def maps(
 
 
 def _merged(occurrences: pa.ListArray) -> pa.BinaryArray:
-    """The bytes of each value's occurrences, joined: they lie side by side, so new offsets are all it takes."""
+    """Join the occurrences of each value: they lie side by side, so new offsets are all it takes."""
     values = occurrences.values
     bounds = arrays.offsets(values)[arrays.offsets(occurrences)]
     return pa.Array.from_buffers(

@@ -81,7 +81,7 @@ def blank_to_null(array: pa.StringArray) -> pa.StringArray:
 
 def pick(array: pa.Array, index: Ints) -> pa.Array:
     """The elements at ``index``, null where that is negative."""
-    return array.take(pa.array(index, mask=index < 0))
+    return array.take(longs(index, index >= 0))
 
 
 def lists(like: pa.ListArray, values: pa.Array, type_: pa.ListType) -> pa.ListArray:

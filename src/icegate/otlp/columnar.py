@@ -1,9 +1,9 @@
 """The fast decoder: ptars reads whole lists of requests into Arrow arrays, numpy and Arrow flatten them.
 
-ptars is young, so nothing relies on it refusing bad input: it takes some that protobuf refuses (packed fields
-cut short, unmatched groups), panics on some lengths, and on groups nested a hundred thousand deep it overflows
-the stack, which ends the process. So each payload goes through protobuf's own parser first. What still fails
-together is tried in halves, and what fails alone is left to the plain decoder.
+ptars is young, so nothing relies on it refusing bad input: it takes some that protobuf refuses (packed
+fields cut short, unmatched groups), panics on some lengths, and on groups nested a hundred thousand deep it
+overflows the stack, which ends the process. So each payload goes through protobuf's own parser first. What
+still fails together is tried in halves, and what fails alone is left to the plain decoder.
 """
 
 from __future__ import annotations

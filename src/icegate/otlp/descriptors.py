@@ -1,9 +1,9 @@
 """The OTLP messages as ptars reads them.
 
 ptars turns each field of a message type into Arrow arrays, which cannot be done for ``AnyValue``: it contains
-itself. So the descriptors are copied and every ``AnyValue`` field becomes ``repeated bytes``: the same bytes on
-the wire, left for ``anyvalue`` to decode. Repeated, because protobuf merges the occurrences of a message field,
-and joining their bytes is the same, while of a single ``bytes`` field only the last occurrence would remain.
+itself. So the descriptors are copied and every ``AnyValue`` field becomes ``repeated bytes``: the same bytes
+on the wire, left for ``anyvalue`` to decode. Repeated, because protobuf merges the occurrences of a message
+field, and joining their bytes is the same, while of a ``bytes`` field only the last occurrence would remain.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REQUESTS: Final = {
 _ANY_VALUE: Final = ".opentelemetry.proto.common.v1.AnyValue"
 #: Recursive, and referred to by nothing once the fields are bytes.
 _DROPPED_MESSAGES: Final = {"AnyValue", "ArrayValue", "KeyValueList"}
-#: Scalars that are not stored. Messages that are not (entity_refs, metadata) stay, or they would not be checked.
+#: Scalars that are not stored. Messages that are not (entity_refs, metadata) stay, so that they are checked.
 _DROPPED_FIELDS: Final = {
     ("KeyValue", "key_strindex"),
     ("Resource", "dropped_attributes_count"),
