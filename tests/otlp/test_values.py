@@ -147,6 +147,8 @@ UNUSUAL = [
     b"\xa0\x06\x01",
     b"\x20\x01",
     b"\x21" + struct.pack("<d", 2.5) + b"\x10\x01",
+    # A length in three bytes, and an unknown field that ends where the first two bytes alone would say.
+    b"\x0a\x81\x80\x00a" + b"\xa2\x06\xfb\x7f" + bytes(16379),
 ]
 MALFORMED = [
     b"\x0a",

@@ -32,7 +32,7 @@ _INT: Final = 0x18
 _DOUBLE: Final = 0x21
 _DOUBLE_SIZE: Final = 9
 _MORE: Final = 0x80  # a varint goes on after a byte with this bit
-_LAST: Final = 9  # a varint that goes on after this byte does not fit 64 bits, unless that byte is 1
+_LONGEST: Final = 10  # bytes of a varint; bits beyond 64 are ignored
 _BOOLEANS: Final = pa.array([b"false", b"true"], pa.binary())
 
 
@@ -95,7 +95,7 @@ class _Found:
         self.data = arrays.content(values)
         self.start = bounds[:-1]
         self.size = np.diff(bounds)
-        self.tag = np.where(self.size > 0, self.byte(self.start), 0)
+        self.tag = self.byte(self.start)
         self.second = self.byte(self.start + 1)
         self.index: Ints = np.full(len(values), -1)
         self.left: Bools = self.size > 0
@@ -143,13 +143,11 @@ class _Found:
             return
         start, size = self.start[at] + 1, self.size[at] - 1
         value = np.zeros(len(at), np.uint64)
-        good = (size >= 1) & (size <= _LAST + 1)
-        for position in range(min(size.max(), _LAST + 1)):
+        good = (size >= 1) & (size <= _LONGEST)
+        for position in range(min(size.max(), _LONGEST)):
             byte = self.byte(start + position)
             inside = position < size
             good &= ~inside | ((byte >= _MORE) == (position < size - 1))
-            if position == _LAST:
-                good &= ~inside | (byte <= 1)
             value |= np.where(inside, byte & (_MORE - 1), 0).astype(np.uint64) << np.uint64(7 * position)
         text = pc.cast(pa.array(value[good].view(np.int64)), pa.string())
         self.add(text.cast(pa.binary()), at[good], np.arange(len(text)))

@@ -69,14 +69,12 @@ def timestamps(micros: Ints) -> pa.TimestampArray:
 
 def hex_text(array: pa.BinaryArray) -> pa.StringArray:
     """Lower-case hex of each value, null where it is empty."""
-    start = offsets(array)
-    digits = _HEX[content(array)[start[0] : start[-1]]]
-    return _text((start - start[0]) * 2, pa.py_buffer(digits), start)
+    return _text(offsets(array) * 2, pa.py_buffer(_HEX[content(array)]))
 
 
 def blank_to_null(array: pa.StringArray) -> pa.StringArray:
     """The same texts, null where empty."""
-    return _text(offsets(array), array.buffers()[2], offsets(array))
+    return _text(offsets(array), array.buffers()[2])
 
 
 def pick(array: pa.Array, index: Ints) -> pa.Array:
@@ -89,9 +87,9 @@ def lists(like: pa.ListArray, values: pa.Array, type_: pa.ListType) -> pa.ListAr
     return pa.ListArray.from_arrays(like.offsets, values, type=type_)
 
 
-def _text(start: NDArray[np.int32], data: pa.Buffer | None, spread: NDArray[np.int32]) -> pa.StringArray:
-    filled = _validity(np.diff(spread) > 0)
-    return pa.Array.from_buffers(STRING, len(start) - 1, [filled, pa.py_buffer(start), data])
+def _text(bounds: NDArray[np.int32], data: pa.Buffer | None) -> pa.StringArray:
+    filled = _validity(np.diff(bounds) > 0)
+    return pa.Array.from_buffers(STRING, len(bounds) - 1, [filled, pa.py_buffer(bounds), data])
 
 
 def _validity(valid: Bools | None) -> pa.Buffer | None:
