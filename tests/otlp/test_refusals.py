@@ -147,18 +147,23 @@ def nested(levels: int, *, maps: bool) -> AnyValue:
 
 
 def test_nesting() -> None:
-    """The bound is the same wherever a value stands: in a resource, or as deep as can be, in an exemplar."""
+    """The bound is the same wherever a value stands, also where it is not stored (a metric's metadata)."""
     payloads = []
     for levels in (limits.MAX_NESTING, limits.MAX_NESTING + 1):
         for maps in (False, True):
-            for shallow in (False, True):
+            for place in ("resource", "metric", "exemplar"):
                 message = ExportMetricsServiceRequest()
                 group = message.resource_metrics.add()
-                sample = group.scope_metrics.add().metrics.add().histogram.data_points.add().exemplars.add()
-                attributes = group.resource.attributes if shallow else sample.filtered_attributes
+                metric = group.scope_metrics.add().metrics.add()
+                sample = metric.histogram.data_points.add().exemplars.add()
+                attributes = {
+                    "resource": group.resource.attributes,
+                    "metric": metric.metadata,
+                    "exemplar": sample.filtered_attributes,
+                }[place]
                 attributes.add(key="k").value.CopyFrom(nested(levels, maps=maps))
                 payloads.append(message.SerializeToString())
-    assert sorted(both("metrics", payloads).failures) == [4, 5, 6, 7]
+    assert sorted(both("metrics", payloads).failures) == list(range(6, 12))
 
 
 def amplified() -> dict[str, bytes]:
