@@ -1,7 +1,7 @@
 """OTLP requests -> Arrow.
 
-``columnar`` decodes with ptars and ``plain`` without, with the same result at several times the cost. A ptars that
-is missing, or does not agree with ``plain`` on a small sample, is not used.
+``columnar`` decodes with ptars and ``plain`` without, with the same result at several times the cost. A ptars
+that is missing, or does not agree with ``plain`` on a small sample, is not used.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Encoded ``AnyValue`` messages as text, a column at a time.
 
 Nearly all values are a single field whose encoding can be told from its first bytes, so strings, integers,
-doubles and booleans are found and decoded with numpy. Whatever does not look exactly like one of those (arrays,
-maps, bytes, strings of 16 KiB and more, several fields in one message, unknown fields, malformed bytes) is left
-to protobuf's parser, one by one; so what a value means is always as protobuf has it.
+doubles and booleans are found and decoded with numpy. Whatever does not look exactly like one of those
+(arrays, maps, bytes, strings of 16 KiB and more, several fields in one message, unknown fields, malformed
+bytes) is left to protobuf's parser, one by one; so what a value means is always as protobuf has it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _INT: Final = 0x18
 _DOUBLE: Final = 0x21
 _DOUBLE_SIZE: Final = 9
 _MORE: Final = 0x80  # a varint goes on after a byte with this bit
-_LAST: Final = 9  # a varint that goes on after this byte does not fit 64 bits, unless that byte is 1
+_LONGEST: Final = 10  # bytes of a varint; bits beyond 64 are ignored
 _BOOLEANS: Final = pa.array([b"false", b"true"], pa.binary())
 
 
@@ -67,10 +67,12 @@ def maps(columns: Sequence[pa.ListArray], *others: pa.ListArray) -> tuple[list[p
 
 
 def _merged(occurrences: pa.ListArray) -> pa.BinaryArray:
-    """The bytes of each value's occurrences, joined: they lie side by side, so new offsets are all it takes."""
+    """Join the occurrences of each value: they lie side by side, so new offsets are all it takes."""
     values = occurrences.values
     bounds = arrays.offsets(values)[arrays.offsets(occurrences)]
-    return pa.Array.from_buffers(pa.binary(), len(occurrences), [None, pa.py_buffer(bounds), values.buffers()[2]])
+    return pa.Array.from_buffers(
+        pa.binary(), len(occurrences), [None, pa.py_buffer(bounds), values.buffers()[2]]
+    )
 
 
 def _decode(values: pa.BinaryArray) -> pa.StringArray:
@@ -91,7 +93,7 @@ class _Found:
         self.data = arrays.content(values)
         self.start = bounds[:-1]
         self.size = np.diff(bounds)
-        self.tag = np.where(self.size > 0, self.byte(self.start), 0)
+        self.tag = self.byte(self.start)
         self.second = self.byte(self.start + 1)
         self.index: Ints = np.full(len(values), -1)
         self.left: Bools = self.size > 0
@@ -137,13 +139,11 @@ class _Found:
             return
         start, size = self.start[at] + 1, self.size[at] - 1
         value = np.zeros(len(at), np.uint64)
-        good = (size >= 1) & (size <= _LAST + 1)
-        for position in range(min(size.max(), _LAST + 1)):
+        good = (size >= 1) & (size <= _LONGEST)
+        for position in range(min(size.max(), _LONGEST)):
             byte = self.byte(start + position)
             inside = position < size
             good &= ~inside | ((byte >= _MORE) == (position < size - 1))
-            if position == _LAST:
-                good &= ~inside | (byte <= 1)
             value |= np.where(inside, byte & (_MORE - 1), 0).astype(np.uint64) << np.uint64(7 * position)
         text = pc.cast(pa.array(value[good].view(np.int64)), pa.string())
         self.add(text.cast(pa.binary()), at[good], np.arange(len(text)))

@@ -1,9 +1,10 @@
 """The fast decoder: ptars reads whole lists of requests into Arrow arrays, numpy and Arrow flatten them.
 
-ptars is young, so nothing relies on it refusing bad input: it takes some that protobuf refuses (packed fields
-cut short, unmatched groups), panics on some lengths, and on groups nested a hundred thousand deep it overflows
-the stack, which ends the process. So each payload goes through protobuf's own parser first. What still fails
-together is tried in halves, and what fails alone is left to the plain decoder.
+ptars is young, so nothing relies on it refusing bad input: it takes some that protobuf refuses (packed
+fields cut short, unmatched groups), panics on some lengths, and on groups nested a hundred thousand deep it
+overflows the stack, which ends the process. So each payload goes through protobuf's own parser first. What
+still fails together is tried in halves; what fails alone is refused if the reason is certain, and otherwise
+left to the plain decoder.
 """
 
 from __future__ import annotations
@@ -96,24 +97,28 @@ class _Work:
     def decode(self, indices: list[int]) -> None:
         try:
             rows, counts = batch(self.topic, [self.requests[index] for index in indices])
-        except (ValueError, DecodeError, MalformedRequest):
-            self.decode_apart(indices)
+        except (ValueError, DecodeError, MalformedRequest) as error:
+            self.decode_apart(indices, error)
         except BaseException as error:
             if not panicked(error):
                 raise
-            self.decode_apart(indices)
+            self.decode_apart(indices, error)
         else:
             self.batches.append(rows)
             for index, count in zip(indices, counts, strict=True):
                 self.rows[index] = count
 
-    def decode_apart(self, indices: list[int]) -> None:
+    def decode_apart(self, indices: list[int], error: BaseException) -> None:
         half = len(indices) // 2
         if half:
             self.decode(indices[:half])
             self.decode(indices[half:])
-            return
-        (index,) = indices
+        elif isinstance(error, (DecodeError, MalformedRequest)):
+            self.failures[indices[0]] = MalformedRequest(str(error))
+        else:
+            self.decode_plainly(indices[0])
+
+    def decode_plainly(self, index: int) -> None:
         alone = plain.decode(self.topic, [self.requests[index]])
         self.batches += alone.table.to_batches()
         self.rows[index] = alone.rows[0]

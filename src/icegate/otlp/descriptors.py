@@ -1,9 +1,9 @@
 """The OTLP messages as ptars reads them.
 
 ptars turns each field of a message type into Arrow arrays, which cannot be done for ``AnyValue``: it contains
-itself. So the descriptors are copied and every ``AnyValue`` field becomes ``repeated bytes``: the same bytes on
-the wire, left for ``anyvalue`` to decode. Repeated, because protobuf merges the occurrences of a message field,
-and joining their bytes is the same, while of a single ``bytes`` field only the last occurrence would remain.
+itself. So the descriptors are copied and every ``AnyValue`` field becomes ``repeated bytes``: the same bytes
+on the wire, left for ``anyvalue`` to decode. Repeated, because protobuf merges the occurrences of a message
+field, and joining their bytes is the same, while of a ``bytes`` field only the last occurrence would remain.
 """
 
 from __future__ import annotations
@@ -31,12 +31,6 @@ _REQUESTS: Final = {
 _ANY_VALUE: Final = ".opentelemetry.proto.common.v1.AnyValue"
 #: Recursive, and referred to by nothing once the fields are bytes.
 _DROPPED_MESSAGES: Final = {"AnyValue", "ArrayValue", "KeyValueList"}
-#: Scalars that are not stored. Messages that are not (entity_refs, metadata) stay, or they would not be checked.
-_DROPPED_FIELDS: Final = {
-    ("KeyValue", "key_strindex"),
-    ("Resource", "dropped_attributes_count"),
-    ("InstrumentationScope", "dropped_attributes_count"),
-}
 
 
 @cache
@@ -79,10 +73,8 @@ def _copy(file: FileDescriptor, pool: DescriptorPool, done: set[str]) -> None:
 def _edit(message: DescriptorProto) -> None:
     for nested in message.nested_type:
         _edit(nested)
-    for field in list(message.field):
-        if (message.name, field.name) in _DROPPED_FIELDS:
-            message.field.remove(field)
-        elif field.type_name == _ANY_VALUE:
+    for field in message.field:
+        if field.type_name == _ANY_VALUE:
             field.type = FieldDescriptorProto.TYPE_BYTES
             field.label = FieldDescriptorProto.LABEL_REPEATED
             field.ClearField("type_name")

@@ -211,6 +211,7 @@ def _points(metric: Metric, request: Request) -> Iterator[Row]:
         "unit": metric.unit or None,
         "metric_type": metric.WhichOneof("data"),
     }
+    _attributes(metric.metadata)  # not stored, but no reason to take what is refused elsewhere
     for gauge in metric.gauge.data_points:
         yield common | _point(gauge, request) | _number(gauge)
     for total in metric.sum.data_points:
