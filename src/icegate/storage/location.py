@@ -27,7 +27,7 @@ class S3Options:
 
     endpoint: str | None = None
     region: str | None = None
-    access_key_id: str | None = None
+    access_key_id: str | None = field(default=None, repr=False)
     secret_access_key: str | None = field(default=None, repr=False)
     session_token: str | None = field(default=None, repr=False)
     path_style: bool = False
