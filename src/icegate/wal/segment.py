@@ -174,7 +174,12 @@ def encode(
         attempt: identity of this append.
         writer: name of the writing process.
         created: microseconds since the epoch.
+
+    Raises:
+        ValueError: no rows, or not those that ``batches`` say.
     """
+    if not 0 < table.num_rows == sum(batch.rows for batch in batches):
+        raise ValueError(f"{table.num_rows} rows, and batches of {[batch.rows for batch in batches]}")
     by_tenant: dict[str, list[Batch]] = {}
     for batch in batches:
         if batch.rows:
