@@ -228,12 +228,12 @@ def test_damaged_bytes_raise_nothing_but_corrupt() -> None:
     damaged = [whole[:n] for n in (0, 1, 7, 8, 11, 12, len(whole) // 2, len(whole) - 1)]
     damaged += [seed.randbytes(n) for n in (1, 8, 100, 5_000)]
     damaged += [b"PAR1" + seed.randbytes(n) + b"PAR1" for n in (4, 8, 100, 5_000)]
-    tail = len(whole) - segments.struct.unpack("<I", whole[-8:-4])[0] - 8
+    tail = len(whole) - int.from_bytes(whole[-8:-4], "little") - 8
     for _ in range(1_500):
-        data = bytearray(whole)
+        mutable = bytearray(whole)
         for _ in range(seed.choice([1, 1, 1, 3, 20])):
-            data[seed.randrange(tail if seed.random() < 0.8 else 0, len(data))] = seed.randrange(256)
-        damaged.append(bytes(data))
+            mutable[seed.randrange(tail if seed.random() < 0.8 else 0, len(whole))] = seed.randrange(256)
+        damaged.append(bytes(mutable))
     refused = 0
     for data in damaged:
         for read in (decode, segments.read_footer):
