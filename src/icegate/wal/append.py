@@ -95,12 +95,9 @@ class Appender:
                 raise  # absent so far: the same offset again, after a pause
             outcome = "exists"
         if outcome == "exists":
-            attempt = self._attempt_at(key)
-            if attempt is None:  # cleaned since: what we believed of the head is stale
-                self._next = None
-                return None
-            if attempt != segment.attempt:
-                # Others may be far ahead by now: listing costs less than losing a PUT at each of their offsets.
+            if self._attempt_at(key) != segment.attempt:
+                # Another's, or cleaned since. Others may be far ahead by now: listing costs less than losing a PUT
+                # at each of their offsets.
                 self._next = self._head(key.offset) + 1
                 return None
         if self._is_fenced(key):
