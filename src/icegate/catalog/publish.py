@@ -23,10 +23,10 @@ from pyiceberg.table.update import (
 
 from icegate.catalog.open import identifier
 from icegate.catalog.position import POSITION_PROPERTY, base_of
-from icegate.errors import AlreadyCompacted, CommitUnknown, PlanOutdated, PublishError
+from icegate.errors import AlreadyCompacted, CommitUnknown, PlanOutdated, PublishError, WalError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import DataFile
@@ -63,20 +63,29 @@ def publish(catalog: Catalog, table: Table, base: Base, files: Sequence[DataFile
         PlanOutdated: schema, partitioning or rows changed since ``base``: stage again.
         PublishError: beaten by other commits again and again.
         CommitUnknown: the outcome is unknown, and the table cannot be read to find out.
+        WalError: ``end`` is behind ``base``, or the position would stay where it is while rows are added.
     """
+    if not end.covers(base.position) or (files and end == base.position):
+        raise WalError(f"table {table.name} cannot be published from position {base.position} to {end}")
+    unclear: dict[int, Exception] = {}  # our commits without an answer: any of them may land, but only one can
+    last: Exception | None = None
     for _ in range(_TRIES):
-        current = catalog.load_table(identifier(table))
+        current = _load(catalog, table, unclear)
+        if (landed := _landed(current, unclear)) is not None:
+            return Published(landed, end)
         _check(table, current, base)
         snapshot_id, requirements, updates = _prepare(current, base, files, end)
         try:
             catalog.commit_table(current, requirements, updates)
-        except CommitFailedException:
-            continue
+        except CommitFailedException as error:
+            last = error
         except Exception as error:  # noqa: BLE001 - whatever it is, the commit may have landed
-            if not _landed(catalog, table, snapshot_id, error):
-                continue  # if it lands late, main has moved for us, or we have moved it for it
-        return Published(snapshot_id, end)
-    raise PublishError(f"table {table.name}: {_TRIES} commits in a row were beaten by others; try again")
+            last = unclear[snapshot_id] = error
+        else:
+            return Published(snapshot_id, end)
+    if unclear and (landed := _landed(_load(catalog, table, unclear), unclear)) is not None:
+        return Published(landed, end)
+    raise PublishError(f"table {table.name}: {_TRIES} commits in a row failed, the last one so: {last}") from last
 
 
 def _check(table: Table, current: IcebergTable, base: Base) -> None:
@@ -119,12 +128,17 @@ def _prepare(
     return append.snapshot_id, requirements, transaction._updates  # noqa: SLF001 - the only way to get at them
 
 
-def _landed(catalog: Catalog, table: Table, snapshot_id: int, cause: Exception) -> bool:
+def _load(catalog: Catalog, table: Table, unclear: Mapping[int, Exception]) -> IcebergTable:
     try:
-        current = catalog.load_table(identifier(table))
+        return catalog.load_table(identifier(table))
     except Exception as error:
+        if not unclear:
+            raise
         raise CommitUnknown(
-            f"table {table.name}: no answer to the commit of snapshot {snapshot_id} ({cause}), and reading the table"
-            f" failed ({error}); run again"
+            f"table {table.name}: no answer to the commit of snapshot {[*unclear]} ({[*unclear.values()]}), and reading"
+            f" the table failed ({error}); run again"
         ) from error
-    return current.snapshot_by_id(snapshot_id) is not None
+
+
+def _landed(current: IcebergTable, unclear: Iterable[int]) -> int | None:
+    return next((each for each in unclear if current.snapshot_by_id(each) is not None), None)

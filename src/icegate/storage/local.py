@@ -9,9 +9,10 @@ from __future__ import annotations
 import io
 import os
 import uuid
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from icegate.errors import ObjectNotFound, StorageError
+from icegate.errors import ObjectNotFound, StorageError, StoreAmbiguous
 from icegate.storage.port import ObjectInfo
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from icegate.storage.port import PutOutcome
 
 TEMPORARY = ".tmp-"
+
+# Folders whose name this process has synced.
+_durable: set[Path] = set()
 
 
 def sync_folder(folder: Path) -> None:
@@ -33,11 +37,22 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and its missing parents, durably."""
-    missing = [f for f in (folder, *folder.parents) if not f.exists()]
-    for each in reversed(missing):
-        each.mkdir(exist_ok=True)
-        sync_folder(each.parent)
+    """Create a folder and its missing parents, durably.
+
+    One that exists may have been made a moment ago by a process that has not synced it yet, so its name is synced too.
+    """
+    if folder in _durable and folder.is_dir():
+        return
+    for each in reversed((folder, *folder.parents)):
+        if each in _durable and each.is_dir():
+            continue
+        if each.is_dir():
+            with suppress(PermissionError):  # above the data folder a process may pass without being let to look
+                sync_folder(each.parent)
+        else:
+            each.mkdir(exist_ok=True)
+            sync_folder(each.parent)
+        _durable.add(each)
 
 
 class DurableFile(io.BufferedWriter):
@@ -51,9 +66,11 @@ class DurableFile(io.BufferedWriter):
     def close(self) -> None:
         """Flush, sync, close."""
         if not self.closed:
-            self.flush()
-            os.fsync(self.fileno())
-            super().close()
+            try:
+                self.flush()
+                os.fsync(self.fileno())
+            finally:
+                super().close()
             sync_folder(self._folder)
 
 
@@ -84,10 +101,14 @@ class LocalStore:
                 except FileExistsError:
                     created = False
             finally:
-                temporary.unlink(missing_ok=True)
-            sync_folder(path.parent)
+                with suppress(OSError):  # it is invisible
+                    temporary.unlink(missing_ok=True)
         except OSError as error:
             raise StorageError(f"cannot write {path}: {error}") from error
+        try:
+            sync_folder(path.parent)
+        except OSError as error:
+            raise StoreAmbiguous(f"{path} is there, but perhaps not for ever: {error}") from error
         return "created" if created else "exists"
 
     def get(self, key: str, *, last: int | None = None) -> bytes:
@@ -109,8 +130,12 @@ class LocalStore:
 
     def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectInfo]:
         """Walk the folder; files that vanish on the way are left out."""
-        for key in sorted(self._keys(prefix.rstrip("/"))):
-            if key > after and (info := self._info(key)) is not None:
+        try:
+            keys = sorted(key for key in self._keys(prefix.rstrip("/")) if key > after)
+        except OSError as error:
+            raise StorageError(f"cannot list {prefix} in {self._root}: {error}") from error
+        for key in keys:
+            if (info := self._info(key)) is not None:
                 yield info
 
     def delete(self, key: str) -> None:
@@ -123,15 +148,22 @@ class LocalStore:
     def settle(self, prefix: str) -> None:
         """Sync the folder, so that no name a listing has shown can be lost."""
         folder = self._root / prefix.rstrip("/")
-        if folder.is_dir():
+        try:
             sync_folder(folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StorageError(f"cannot sync {folder}: {error}") from error
 
     def _info(self, key: str) -> ObjectInfo | None:
         try:
             stat = (self._root / key).stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return ObjectInfo(key, stat.st_size, stat.st_mtime_ns // 1000)
+        except OSError as error:
+            raise StorageError(f"cannot look up {key} in {self._root}: {error}") from error
+        # The change time is when the name appeared; the modification time is when its content was written, before that.
+        return ObjectInfo(key, stat.st_size, stat.st_ctime_ns // 1000)
 
     def _keys(self, folder: str) -> Iterator[str]:
         try:

@@ -27,7 +27,7 @@ class S3Options:
 
     endpoint: str | None = None
     region: str | None = None
-    access_key_id: str | None = None
+    access_key_id: str | None = field(default=None, repr=False)
     secret_access_key: str | None = field(default=None, repr=False)
     session_token: str | None = field(default=None, repr=False)
     path_style: bool = False
@@ -50,7 +50,7 @@ class Location:
         """From what a user writes after ``--data``.
 
         Raises:
-            ConfigError: a scheme other than ``s3`` or ``file``, or no bucket.
+            ConfigError: a scheme other than ``s3`` or ``file``, no bucket, or a path that is not fit for an address.
         """
         scheme = urlsplit(text).scheme if "://" in text else ""
         if scheme == "s3":
@@ -60,6 +60,8 @@ class Location:
         if scheme not in ("", "file"):
             raise ConfigError(f"data: {text!r} is neither a folder nor s3://bucket/prefix")
         path = Path(text.removeprefix("file://")).expanduser().absolute()
+        if set(str(path)) & set("%?#"):  # the libraries that take it as part of an address read these differently
+            raise ConfigError(f"data: the path {str(path)!r} may not contain '%', '?' or '#'")
         return cls(str(path))
 
     @property

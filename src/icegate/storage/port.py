@@ -56,5 +56,5 @@ class ObjectStore(Protocol):
         ...
 
     def settle(self, prefix: str) -> None:
-        """Return once all that a listing of ``prefix`` shows is durable (object stores: at once)."""
+        """Return once all that a listing of ``prefix`` has shown before is durable (object stores: at once)."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import obstore
 from obstore.exceptions import (
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from icegate.storage.location import S3Options
     from icegate.storage.port import PutOutcome
 
+# The client has one exception for 412 and 409.
+_CONFLICT: Final = "status code: 409"
+
 
 class RemoteStore:
     """Objects in a bucket, under an optional prefix.
@@ -40,7 +43,10 @@ class RemoteStore:
         """One conditional PUT (If-None-Match), never multipart, never resent."""
         try:
             obstore.put(self._writes, key, data, mode="create", use_multipart=False)
-        except AlreadyExistsError:
+        except AlreadyExistsError as error:
+            # 409 is a conflict between writers that are under way: nothing may exist, perhaps nothing ever will.
+            if _CONFLICT in _first_line(error):
+                raise StoreAmbiguous(f"conflicting creates of {key}: {_first_line(error)}") from error
             return "exists"
         except (PermissionDeniedError, UnauthenticatedError) as error:
             raise StorageError(f"the store refused to create {key}: {_first_line(error)}") from error
@@ -73,8 +79,6 @@ class RemoteStore:
         try:
             for page in obstore.list(self._reads, prefix, offset=after or None, chunk_size=1000):
                 yield from map(_info, page)
-        except FileNotFoundError:
-            return
         except (BaseError, OSError) as error:
             raise StorageError(f"cannot list {prefix}: {_first_line(error)}") from error
 

@@ -20,7 +20,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from icegate.errors import AppendUnknown, ObjectNotFound, StorageError, StoreAmbiguous
+from icegate.errors import (
+    AppendUnknown,
+    FormatTooNew,
+    ObjectNotFound,
+    SegmentCorrupt,
+    StorageError,
+    StoreAmbiguous,
+)
 from icegate.wal.keys import Boundary, SegmentKey, parse
 from icegate.wal.read import read_footer
 
@@ -79,7 +86,7 @@ class Appender:
         """One step of the table above: the key if the append is done, None to go on at ``self._next``."""
         if self._next is None:
             self._store.put_if_absent(self._shard.registration, b"")
-            self._next = self._head() + 1
+            self._next = self._head(0) + 1
         key = self._shard.segment(self._next)
         try:
             outcome = self._store.put_if_absent(key.path, segment.data)
@@ -88,12 +95,10 @@ class Appender:
                 raise  # absent so far: the same offset again, after a pause
             outcome = "exists"
         if outcome == "exists":
-            attempt = self._attempt_at(key)
-            if attempt is None:  # cleaned since: what we believed of the head is stale
-                self._next = None
-                return None
-            if attempt != segment.attempt:
-                self._next = key.offset + 1
+            if self._attempt_at(key) != segment.attempt:
+                # Another's, or cleaned since. Others may be far ahead by now: listing costs less than losing a PUT
+                # at each of their offsets.
+                self._next = self._head(key.offset) + 1
                 return None
         if self._is_fenced(key):
             self._next = None
@@ -102,10 +107,13 @@ class Appender:
         return key
 
     def _attempt_at(self, key: SegmentKey) -> str | None:
+        """Whose segment is there: its attempt id, None if there is no object, "" if it cannot be ours."""
         try:
             return read_footer(self._store, key).attempt
         except ObjectNotFound:
             return None
+        except (SegmentCorrupt, FormatTooNew):  # ours appears whole, and in our format, or not at all
+            return ""
 
     def _is_fenced(self, key: SegmentKey) -> bool:
         return any(
@@ -113,10 +121,11 @@ class Appender:
             for info in self._store.list_after(self._shard.prefix, self._shard.before(key.offset))
         )
 
-    def _head(self) -> int:
-        offsets = [
+    def _head(self, known: int) -> int:
+        """The highest offset of any key, which is not below ``known`` - 1."""
+        offsets = (
             parsed.offset
-            for info in self._store.list_after(self._shard.prefix)
+            for info in self._store.list_after(self._shard.prefix, self._shard.before(known))
             if (parsed := parse(info.key)) is not None
-        ]
-        return max(offsets, default=-1)
+        )
+        return max(offsets, default=known - 1)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = "wal"
-_KEY = re.compile(rf"{ROOT}/([a-z]+)/(\d{{4}})/(\d{{20}})\.(parquet|boundary)")
+#: A shard's number as it stands in names: four digits, more only if they are needed.
+SHARD = re.compile(r"[0-9]{4}|[1-9][0-9]{4,}")
+_KEY = re.compile(rf"{ROOT}/([a-z]+)/({SHARD.pattern})/([0-9]{{20}})\.(parquet|boundary)")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -103,6 +105,9 @@ class Position(Mapping[int, int]):
     def __getitem__(self, shard: int) -> int:
         return self.offsets.get(shard, -1)
 
+    def __contains__(self, shard: object) -> bool:
+        return shard in self.offsets
+
     def __iter__(self) -> Iterator[int]:
         return iter(sorted(self.offsets))
 
@@ -138,6 +143,11 @@ class Position(Mapping[int, int]):
             WalError: not a position.
         """
         try:
-            return cls({int(shard): int(offset) for shard, offset in json.loads(text).items()})
-        except (ValueError, AttributeError, TypeError) as error:
+            offsets = json.loads(text)
+        except ValueError as error:
             raise WalError(f"not a WAL position: {text!r}") from error
+        if not isinstance(offsets, dict) or not all(
+            shard.isdecimal() and type(offset) is int for shard, offset in offsets.items()
+        ):
+            raise WalError(f"not a WAL position: {text!r}")
+        return cls({int(shard): offset for shard, offset in offsets.items()})

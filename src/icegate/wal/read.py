@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from icegate.errors import SegmentCorrupt, SegmentMissing, StaleCut
 from icegate.wal import segment as segments
-from icegate.wal.keys import Boundary, Position, SegmentKey, Shard, parse, registrations
+from icegate.wal.keys import SHARD, Boundary, Position, SegmentKey, Shard, parse, registrations
 
 if TYPE_CHECKING:
     from icegate.storage import ObjectStore
@@ -45,7 +45,8 @@ class Tail:
 def shards(store: ObjectStore, topic: str) -> list[Shard]:
     """The topic's shards, by number."""
     prefix = registrations(topic)
-    return [Shard(topic, int(info.key.removeprefix(prefix))) for info in store.list_after(prefix)]
+    names = (info.key.removeprefix(prefix) for info in store.list_after(prefix))
+    return [Shard(topic, int(name)) for name in names if SHARD.fullmatch(name)]
 
 
 def list_tail(store: ObjectStore, topic: str, position: Position, *, settle: bool = False) -> Tail:
@@ -55,7 +56,7 @@ def list_tail(store: ObjectStore, topic: str, position: Position, *, settle: boo
         store: the object store.
         topic: the WAL topic.
         position: where the caller's table stands.
-        settle: make what is listed durable first; a plan that will be committed needs it.
+        settle: return once what was listed is durable; a plan that will be committed needs it.
 
     Raises:
         SegmentMissing: a hole.
@@ -63,13 +64,13 @@ def list_tail(store: ObjectStore, topic: str, position: Position, *, settle: boo
     """
     found: list[Listed] = []
     for shard in shards(store, topic):
-        if settle:
-            store.settle(shard.prefix)
         try:
             found += _run(store, shard, position[shard.number])
         except SegmentMissing:
             # A local folder may show n + 1 before n when both appear during the listing.
             found += _run(store, shard, position[shard.number])
+        if settle:  # afterwards: a name that appeared in between would be listed, and not yet durable
+            store.settle(shard.prefix)
     return Tail(topic, position, tuple(found))
 
 
@@ -99,9 +100,8 @@ def read_footer(store: ObjectStore, key: SegmentKey) -> Footer:
 
 
 def _run(store: ObjectStore, shard: Shard, after: int) -> list[Listed]:
-    expected = after + 1
     run: list[Listed] = []
-    for info in store.list_after(shard.prefix, shard.before(expected)):
+    for info in store.list_after(shard.prefix, shard.before(after + 1)):
         match parse(info.key):
             case Boundary() as marker:
                 raise StaleCut(
@@ -109,10 +109,9 @@ def _run(store: ObjectStore, shard: Shard, after: int) -> list[Listed]:
                     " read the table again"
                 )
             case SegmentKey() as key:
-                if key.offset != expected:
-                    raise SegmentMissing(
-                        f"{shard.topic}/{shard.number}: offset {expected} is missing before {key.offset}"
-                    )
                 run.append(Listed(key, info.size))
-                expected += 1
+    # Only now: below a marker holes are no fault.
+    for expected, each in enumerate(run, after + 1):
+        if each.key.offset != expected:
+            raise SegmentMissing(f"{shard.topic}/{shard.number}: offset {expected} is missing before {each.key.offset}")
     return run

@@ -130,7 +130,7 @@ class Footer:
                 ),
                 format=raw["format"],
             )
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise SegmentCorrupt(f"segment {name} has no readable IceGate footer: {error!r}") from error
 
 
@@ -174,7 +174,12 @@ def encode(
         attempt: identity of this append.
         writer: name of the writing process.
         created: microseconds since the epoch.
+
+    Raises:
+        ValueError: no rows, or not those that ``batches`` say.
     """
+    if not 0 < table.num_rows == sum(batch.rows for batch in batches):
+        raise ValueError(f"{table.num_rows} rows, and batches of {[batch.rows for batch in batches]}")
     by_tenant: dict[str, list[Batch]] = {}
     for batch in batches:
         if batch.rows:
@@ -199,7 +204,7 @@ def read_footer(tail: bytes, name: str) -> Footer | int:
         return int(needed)
     try:
         metadata = pq.read_metadata(pa.BufferReader(b"PAR1" + tail[-needed:])).metadata or {}
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise SegmentCorrupt(f"segment {name} has an unreadable Parquet footer: {error}") from error
     return Footer.from_json(metadata.get(FOOTER_KEY.encode(), b"null"), name)
 
@@ -215,7 +220,7 @@ def decode(data: bytes, name: str) -> Segment:
         file = pq.ParquetFile(pa.BufferReader(data))
         footer = Footer.from_json((file.metadata.metadata or {}).get(FOOTER_KEY.encode(), b"null"), name)
         table = file.read()
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise SegmentCorrupt(f"segment {name} cannot be decoded: {error}") from error
     if table.num_rows != footer.rows:
         raise SegmentCorrupt(f"segment {name} holds {table.num_rows} rows, its footer says {footer.rows}")
