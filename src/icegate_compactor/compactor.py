@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol, Self
 
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 #: So many plans in a row may be overtaken by changes of the table or of the log.
 _TRIES: Final = 5
 
+_log = logging.getLogger(__name__)
+
 Outcome = Literal["committed", "nothing-to-do", "already-compacted"]
 
 
@@ -80,9 +83,21 @@ class Observer(Protocol):
         """The commit is in the table."""
         ...
 
-    def failed(self, error: IceGateError) -> None:
-        """A run of ``run_every`` failed; the next one will try again."""
-        ...
+
+class Silent:
+    """An observer that does nothing."""
+
+    def planned(self, plan: Plan) -> None:
+        """Nothing."""
+
+    def stage_progress(self, done: int, total: int) -> None:
+        """Nothing."""
+
+    def staged(self, plan: Plan, files: Sequence[StagedFile]) -> None:
+        """Nothing."""
+
+    def published(self, plan: Plan, published: Published) -> None:
+        """Nothing."""
 
 
 class Compactor:
@@ -94,7 +109,7 @@ class Compactor:
         catalog_options: CatalogOptions,
         spark: SparkOptions,
         options: CompactOptions,
-        observer: Observer,
+        observer: Observer | None = None,
     ) -> None:
         """Open log and catalog; Spark starts with the first rows to stage.
 
@@ -106,7 +121,7 @@ class Compactor:
         self._catalog = open_catalog(location, catalog_options)
         self._engine = Engine(spark)
         self._options = options
-        self._observer = observer
+        self._observer = observer or Silent()
         self._footers = Footers(self._store)
 
     def __enter__(self) -> Self:
@@ -145,7 +160,7 @@ class Compactor:
     def run_every(self, seconds: float, stop: Event) -> None:
         """Compact now and ``seconds`` after each run's end, until ``stop`` is set; a run under way is completed.
 
-        Failures are told to the observer, and the next run tries again.
+        A failure is logged, and the next run tries again.
 
         Raises:
             EngineUnavailable, ConfigError, CatalogMismatch: somebody has to change something first.
@@ -156,7 +171,7 @@ class Compactor:
             except (EngineUnavailable, ConfigError, CatalogMismatch):
                 raise
             except IceGateError as error:
-                self._observer.failed(error)
+                _log.error("compaction failed, the next run tries again: %s", error)
             stop.wait(seconds)
 
     def _compact(self, table: Table) -> TableReport:
@@ -165,11 +180,8 @@ class Compactor:
         overtaken = 0
         while True:
             loaded = self._load(table)
-            position = base_of(loaded).position
-            if goal is not None and position.covers(goal):
-                break
             try:
-                plan = make_plan(loaded, self._store, table, self._options, self._footers)
+                plan = make_plan(loaded, self._store, table, self._options, self._footers, goal)
                 if plan is None:
                     break
                 goal = goal or plan.head
@@ -188,7 +200,7 @@ class Compactor:
             segments=sum(len(plan.segments) for plan, _, _ in done),
             files=sum(files for _, _, files in done),
             snapshot_id=done[-1][1].snapshot_id if done else None,
-            position=position,
+            position=base_of(loaded).position,
         )
 
     def _commit(self, plan: Plan) -> tuple[Plan, Published, int]:

@@ -73,9 +73,14 @@ class Plan:
 
 
 def make_plan(
-    loaded: IcebergTable, store: ObjectStore, table: Table, options: CompactOptions, footers: Footers
+    loaded: IcebergTable,
+    store: ObjectStore,
+    table: Table,
+    options: CompactOptions,
+    footers: Footers,
+    goal: Position | None = None,
 ) -> Plan | None:
-    """The next commit's work; None if the log holds nothing after the table's position.
+    """The next commit's work; None if the log holds nothing after the table's position, up to ``goal``.
 
     Args:
         loaded: the table, just read from the catalog: position and snapshot come from this one load.
@@ -83,6 +88,7 @@ def make_plan(
         table: which table.
         options: how much to take.
         footers: read through this.
+        goal: where to stop, however much the log grows; None takes all that is listed.
 
     Raises:
         ConfigError: the table was redefined in a way that this version cannot write.
@@ -92,9 +98,10 @@ def make_plan(
     base = base_of(loaded)
     check_partitioning(table, loaded.metadata)
     tail = list_tail(store, table.topic, base.position, settle=True)
-    if not tail.segments:
+    wanted = [each for each in tail.segments if goal is None or each.key.offset <= goal[each.key.shard.number]]
+    if not wanted:
         return None
-    taken = _prefix(tail, options.max_plan_bytes)
+    taken = _prefix(wanted, options.max_plan_bytes)
     return Plan(
         table=table,
         base=base,
@@ -106,14 +113,10 @@ def make_plan(
     )
 
 
-def _prefix(tail: Tail, max_bytes: int) -> Sequence[Listed]:
-    """A run from the start of each shard, by turns, so that no shard waits for another to be empty."""
-    turns = sorted(
-        tail.segments, key=lambda each: (each.key.offset - tail.start[each.key.shard.number], each.key.shard.number)
-    )
+def _prefix(segments: Sequence[Listed], max_bytes: int) -> Sequence[Listed]:
     total = 0
-    for count, each in enumerate(turns):
+    for count, each in enumerate(segments):
         total += each.size
         if total > max_bytes and count:
-            return turns[:count]
-    return turns
+            return segments[:count]
+    return segments

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import Console
     from rich.progress import TaskID
 
     from icegate.catalog.publish import Published
-    from icegate.errors import IceGateError
     from icegate_compactor.files import StagedFile
     from icegate_compactor.plan import Plan
 
 
 class TerminalProgress:
-    """A bar for the plan at work, a line for each that is done. An observer of ``Compactor``; ``close`` it."""
+    """A bar for the plan at work, a line for each that is done: an observer of ``Compactor``.
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    Use it as a context manager, which leaves the terminal as it was. Default: standard error.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True)
         self._bars = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self._console,
         )
         self._bar: TaskID | None = None
 
     def planned(self, plan: Plan) -> None:
         """Show the plan's bar."""
-        self._bars.start()
         self._remove_bar()
         self._bar = self._bars.add_task(
             f"{plan.table.name}: {plan.rows:,} rows of {len(plan.segments):,} segments", total=len(plan.units)
@@ -56,13 +61,11 @@ class TerminalProgress:
             f" (snapshot {published.snapshot_id})"
         )
 
-    def failed(self, error: IceGateError) -> None:
-        """Say why."""
-        self._remove_bar()
-        self._console.print(f"compaction failed, will try again: {error}", style="red")
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
 
-    def close(self) -> None:
-        """Leave the terminal as it was."""
+    def __exit__(self, *_: object) -> None:
         self._remove_bar()
         self._bars.stop()
 
