@@ -26,6 +26,7 @@
      │    ├── AlreadyCompacted       another compactor committed this range first
      │    └── PlanOutdated           schema, partitioning or rows changed under the plan: stage again
      ├── CommitUnknown               the catalog did not answer, and re-reading it failed too
+     ├── StageFailed                 tasks failed on Spark as often as it tries them: nothing was published
      └── EngineUnavailable           Spark or Java cannot start here
 
 ``retryable`` says whether the same request, sent again unchanged, may succeed. The gateway and the query
@@ -171,6 +172,12 @@ class PlanOutdated(PublishError):
 
 class CommitUnknown(IceGateError):
     """The commit may have landed and the table cannot be re-read to find out."""
+
+    retryable = True
+
+
+class StageFailed(IceGateError):
+    """Spark gave a task up; its files are not referenced and nothing was published."""
 
     retryable = True
 
