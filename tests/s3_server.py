@@ -36,7 +36,7 @@ def running_s3() -> Iterator[S3Server]:
         endpoint=f"http://{host}:{port}",
         region="us-east-1",
         access_key_id="testing",
-        secret_access_key="testing",  # noqa: S106 - the server takes any
+        secret_access_key="testing",
         path_style=True,
     )
     client = boto3.client(

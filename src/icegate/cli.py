@@ -48,11 +48,12 @@ def up(
 ) -> None:
     """Run everything in one process: gateway, query service, compaction loop."""
     from icegate.up import Embedded
+    from icegate_compactor import TerminalProgress
 
     settings = config.load(data=data, host=host, grpc_port=grpc_port, http_port=http_port, sql_port=sql_port)
     pause = _seconds(every, settings)
     stop = stop_on_signal()
-    with Embedded(settings) as running:
+    with Embedded(settings, observer=TerminalProgress(out)) as running:
         running.compact_every(pause)
         _listening("OTLP/gRPC", settings.host, running.grpc_port, scheme="")
         _listening("OTLP/HTTP", settings.host, running.http_port)
@@ -107,26 +108,26 @@ def compact(
         raise ConfigError("--once and --every exclude each other")
     settings = config.load(data=data)
     pause = _seconds(every, settings)
-    compactor = Compactor(
-        wiring.location(settings),
-        wiring.catalog_options(settings),
-        wiring.spark_options(settings),
-        wiring.compact_options(settings),
-        TerminalProgress(),
-    )
-    try:
-        if once:
-            reports = compactor.run_once()
-            out.print(
-                terminal.grid(
-                    ("table", "outcome", "segments", "rows", "files", "position", "snapshot"),
-                    [(r.table, r.outcome, r.segments, r.rows, r.files, r.position, r.snapshot_id) for r in reports],
-                )
-            )
-        else:
+    with (
+        TerminalProgress() as progress,
+        Compactor(
+            wiring.location(settings),
+            wiring.catalog_options(settings),
+            wiring.spark_options(settings),
+            wiring.compact_options(settings),
+            progress,
+        ) as compactor,
+    ):
+        if not once:
             compactor.run_every(pause, stop_on_signal())
-    finally:
-        compactor.close()
+            return
+        reports = compactor.run_once()
+    out.print(
+        terminal.grid(
+            ("table", "outcome", "segments", "rows", "files", "position", "snapshot"),
+            [(r.table, r.outcome, r.segments, r.rows, r.files, r.position, r.snapshot_id) for r in reports],
+        )
+    )
 
 
 @app.command()

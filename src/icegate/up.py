@@ -12,7 +12,7 @@ from icegate.serving import HttpServer
 
 if TYPE_CHECKING:
     from icegate.config import Settings
-    from icegate_compactor import Compactor
+    from icegate_compactor import Compactor, Observer
 
 
 class Embedded:
@@ -30,7 +30,7 @@ class Embedded:
         self._loop: threading.Thread | None = None
         with ExitStack() as stack:
             self.compactor: Compactor = Compactor(
-                location, catalog, wiring.spark_options(settings), wiring.compact_options(settings)
+                location, catalog, wiring.spark_options(settings), wiring.compact_options(settings), observer
             )
             stack.callback(self.compactor.close)
             stack.callback(self._join)  # a run under way may finish its commit

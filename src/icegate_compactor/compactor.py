@@ -11,8 +11,6 @@ from icegate.catalog.position import base_of
 from icegate.catalog.publish import publish
 from icegate.errors import (
     AlreadyCompacted,
-    CatalogMismatch,
-    ConfigError,
     EngineUnavailable,
     IceGateError,
     ObjectNotFound,
@@ -111,15 +109,17 @@ class Compactor:
         options: CompactOptions,
         observer: Observer | None = None,
     ) -> None:
-        """Open log and catalog; Spark starts with the first rows to stage.
+        """Open log and catalog; Spark is looked at now, and starts with the first rows to stage.
 
         Raises:
             ConfigError, CatalogMismatch: as ``open_catalog``.
+            EngineUnavailable: Spark or Java cannot work here.
         """
+        self._engine = Engine(spark)
+        self._engine.check()
         self._location = location
         self._store = location.open_store()
         self._catalog = open_catalog(location, catalog_options)
-        self._engine = Engine(spark)
         self._options = options
         self._observer = observer or Silent()
         self._footers = Footers(self._store)
@@ -160,18 +160,15 @@ class Compactor:
     def run_every(self, seconds: float, stop: Event) -> None:
         """Compact now and ``seconds`` after each run's end, until ``stop`` is set; a run under way is completed.
 
-        A failure is logged, and the next run tries again.
-
-        Raises:
-            EngineUnavailable, ConfigError, CatalogMismatch: somebody has to change something first.
+        A failure is logged, and the next run tries again: whatever it was, the log keeps what was not committed.
         """
         while not stop.is_set():
             try:
                 self.run_once()
-            except (EngineUnavailable, ConfigError, CatalogMismatch):
-                raise
             except IceGateError as error:
                 _log.error("compaction failed, the next run tries again: %s", error)
+            except Exception:  # noqa: BLE001 - a library failing in its own way must not end the loop
+                _log.exception("compaction failed, the next run tries again")
             stop.wait(seconds)
 
     def _compact(self, table: Table) -> TableReport:

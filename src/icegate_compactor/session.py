@@ -92,6 +92,14 @@ class Engine:
         progress(len(rows), len(rows))
         return collected
 
+    def check(self) -> None:
+        """See whether Spark could start, without starting it.
+
+        Raises:
+            EngineUnavailable: pyspark, Java or the master is missing or does not fit.
+        """
+        _find_footing(self._options)
+
     def close(self) -> None:
         """Stop the session, if there is one."""
         session, self._session = self._session, None
@@ -105,30 +113,46 @@ class Engine:
         return self._session
 
 
-def _start(options: SparkOptions) -> Any:
+@dataclass(frozen=True, slots=True)
+class _Footing:
+    """What Spark will start on: its master (None: as submitted) and the environment of its JVM."""
+
+    master: str | None
+    environment: Mapping[str, str | None]
+
+
+def _find_footing(options: SparkOptions) -> _Footing:
     try:
         import pyspark
-        from pyspark.sql import SparkSession
     except ImportError as error:
         raise EngineUnavailable(
             f"pyspark does not load on Python {sys.version.split()[0]} ({error}): pip install 'icegate[compactor]'"
         ) from error
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     master = options.master or (None if submitted else _this_machine())
-    builder = SparkSession.builder.appName("icegate-compactor")
-    for name, value in _settings(master, options).items():
-        builder = builder.config(name, value)
     if master is not None:
-        builder = builder.master(master)
         _reach(master)
     environment = {"JAVA_HOME": None if submitted else find_java(options.java_home, pyspark.__version__)}
     if _is_local(master):
         environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    with _environment(environment), _own_interrupts():
+    return _Footing(master, environment)
+
+
+def _start(options: SparkOptions) -> Any:
+    footing = _find_footing(options)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("icegate-compactor")
+    for name, value in _settings(footing.master, options).items():
+        builder = builder.config(name, value)
+    if footing.master is not None:
+        builder = builder.master(footing.master)
+    with _environment(footing.environment), _own_interrupts():
         try:
             return builder.getOrCreate()
         except Exception as error:
-            raise EngineUnavailable(f"Spark does not start on {master or 'its master'}: {_reason(error)}") from error
+            where = footing.master or "its master"
+            raise EngineUnavailable(f"Spark does not start on {where}: {_reason(error)}") from error
 
 
 def _settings(master: str | None, options: SparkOptions) -> dict[str, str]:

@@ -118,7 +118,7 @@ def test_tables_of_one_topic_move_on_their_own(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("files", [True, False])
-def test_the_second_of_two_compactors_is_told_and_its_rows_do_not_land(catalog: Catalog, files: bool) -> None:  # noqa: FBT001
+def test_the_second_of_two_compactors_is_told_and_its_rows_do_not_land(catalog: Catalog, files: bool) -> None:
     planned = base(catalog)
     mine, theirs = stage(catalog, LOGS, 1, "a"), stage(catalog, LOGS, 1, "a")
     publish(catalog, LOGS, planned, theirs if files else [], at(1))
@@ -205,7 +205,7 @@ def test_what_was_staged_for_another_table_is_staged_again(
     catalog: Catalog,
     answers: Answers,
     change: Callable[[Catalog], None],
-    late: bool,  # noqa: FBT001
+    late: bool,
 ) -> None:
     publish(catalog, LOGS, base(catalog), stage(catalog, LOGS, 0, "a", "old"), at(0))
     planned = base(catalog)
@@ -255,7 +255,7 @@ def rewrite(catalog: Catalog) -> None:
 def test_maintenance_in_between_costs_nothing_but_new_metadata(
     catalog: Catalog,
     answers: Answers,
-    late: bool,  # noqa: FBT001
+    late: bool,
     times: int,
 ) -> None:
     publish(catalog, LOGS, base(catalog), stage(catalog, LOGS, 0, "a"), at(0))

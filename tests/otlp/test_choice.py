@@ -32,9 +32,7 @@ def test_ptars_is_used_where_it_works(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.records
 
 
-def test_ptars_that_fails_is_not_used(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_ptars_that_fails_is_not_used(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     def broken(_topic: str) -> None:
         raise ValueError("no such message")
 

@@ -202,9 +202,7 @@ def test_spans(decode: Decode) -> None:
     span.attributes.add(key="a").value.bytes_value = b"\0"
     span.events.add(time_unix_nano=TIME, name="e", dropped_attributes_count=4).attributes.add(key="x")
     span.events.add()
-    link = span.links.add(
-        trace_id=TRACE, span_id=SPAN, trace_state="c=d", dropped_attributes_count=5, flags=6
-    )
+    link = span.links.add(trace_id=TRACE, span_id=SPAN, trace_state="c=d", dropped_attributes_count=5, flags=6)
     link.attributes.add(key="y").value.int_value = 1
     span.links.add()
     scope = message.resource_spans.add().scope_spans.add()
@@ -260,8 +258,7 @@ def test_spans(decode: Decode) -> None:
             "dropped_links_count": 3,
             "flags": 257,
         },
-        SPAN_DEFAULTS
-        | {"timestamp": AT, "time_unix_nano": TIME, "end_time_unix_nano": TIME - 1, "duration_nano": -1},
+        SPAN_DEFAULTS | {"timestamp": AT, "time_unix_nano": TIME, "end_time_unix_nano": TIME - 1, "duration_nano": -1},
         SPAN_DEFAULTS | {"end_time_unix_nano": TIME},
         SPAN_DEFAULTS | {"timestamp": AT, "time_unix_nano": TIME},
     ]
@@ -292,9 +289,7 @@ def test_metrics_of_all_kinds_in_order(decode: Decode) -> None:
     scope.metrics.add(name="nothing").metadata.add(key="m")
     exponential = scope.metrics.add().exponential_histogram
     exponential.aggregation_temporality = AGGREGATION_TEMPORALITY_DELTA
-    full = exponential.data_points.add(
-        count=3, sum=0, min=-1, max=1, scale=-2, zero_count=4, zero_threshold=0.25
-    )
+    full = exponential.data_points.add(count=3, sum=0, min=-1, max=1, scale=-2, zero_count=4, zero_threshold=0.25)
     full.positive.offset = -3
     full.positive.bucket_counts.extend([1, (1 << 64) - 1])
     full.negative.SetInParent()

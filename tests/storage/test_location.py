@@ -90,7 +90,7 @@ def test_a_location_travels_to_other_processes() -> None:
 @pytest.mark.parametrize(
     ("endpoint", "plain"), [("http://h:9000", True), ("https://h", False), (None, False), ("", False)]
 )
-def test_plain_http_is_allowed_only_where_the_endpoint_asks_for_it(endpoint: str | None, plain: bool) -> None:  # noqa: FBT001
+def test_plain_http_is_allowed_only_where_the_endpoint_asks_for_it(endpoint: str | None, plain: bool) -> None:
     assert S3Options(endpoint=endpoint).plain_http is plain
 
 

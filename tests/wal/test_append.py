@@ -311,7 +311,7 @@ def test_the_fence_refuses_an_offset_that_was_deleted_and_appends_at_the_true_he
 
 
 @pytest.mark.parametrize(("marker", "fenced"), [(1, False), (2, True), (3, True)])
-def test_the_fence_is_a_marker_at_or_above_the_offset(log: Log, marker: int, fenced: bool) -> None:  # noqa: FBT001
+def test_the_fence_is_a_marker_at_or_above_the_offset(log: Log, marker: int, fenced: bool) -> None:
     log.append()
     log.append()
 

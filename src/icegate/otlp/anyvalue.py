@@ -70,9 +70,7 @@ def _merged(occurrences: pa.ListArray) -> pa.BinaryArray:
     """Join the occurrences of each value: they lie side by side, so new offsets are all it takes."""
     values = occurrences.values
     bounds = arrays.offsets(values)[arrays.offsets(occurrences)]
-    return pa.Array.from_buffers(
-        pa.binary(), len(occurrences), [None, pa.py_buffer(bounds), values.buffers()[2]]
-    )
+    return pa.Array.from_buffers(pa.binary(), len(occurrences), [None, pa.py_buffer(bounds), values.buffers()[2]])
 
 
 def _decode(values: pa.BinaryArray) -> pa.StringArray:
