@@ -94,12 +94,11 @@ class Appender:
             if self._attempt_at(key) is None:
                 raise  # absent so far: the same offset again, after a pause
             outcome = "exists"
-        if outcome == "exists":
-            if self._attempt_at(key) != segment.attempt:
-                # Another's, or cleaned since. Others may be far ahead by now: listing costs less than losing a PUT
-                # at each of their offsets.
-                self._next = self._head(key.offset) + 1
-                return None
+        if outcome == "exists" and self._attempt_at(key) != segment.attempt:
+            # Another's, or cleaned since. Others may be far ahead by now: listing costs less than losing a PUT
+            # at each of their offsets.
+            self._next = self._head(key.offset) + 1
+            return None
         if self._is_fenced(key):
             self._next = None
             return None
