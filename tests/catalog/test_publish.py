@@ -361,3 +361,17 @@ def test_a_position_that_is_none_stops_everything(catalog: Catalog) -> None:
         transaction.set_properties({POSITION_PROPERTY: "somewhere"})
     with pytest.raises(IceGateError, match="not a WAL position"):
         publish(catalog, LOGS, planned, [], at(1))
+
+
+def test_a_table_made_anew_during_the_first_publish_is_another_table(catalog: Catalog, answers: Answers) -> None:
+    """Neither has a snapshot yet: only their ids differ."""
+    planned, files = base(catalog), stage(catalog, LOGS, 1, "a")
+
+    def just_before(commit: Callable[[], Any]) -> Any:
+        recreate(catalog)
+        return commit()
+
+    answers.script = [just_before]
+    with pytest.raises(PlanOutdated, match="redefined"):
+        publish(catalog, LOGS, planned, files, at(1))
+    assert stored(catalog, LOGS) == []
