@@ -88,17 +88,22 @@ class Appender:
             self._store.put_if_absent(self._shard.registration, b"")
             self._next = self._head(0) + 1
         key = self._shard.segment(self._next)
+        unclear: StoreAmbiguous | None = None
         try:
-            outcome = self._store.put_if_absent(key.path, segment.data)
-        except StoreAmbiguous:
-            if self._attempt_at(key) is None:
-                raise  # absent so far: the same offset again, after a pause
-            outcome = "exists"
-        if outcome == "exists" and self._attempt_at(key) != segment.attempt:
-            # Another's, or cleaned since. Others may be far ahead by now: listing costs less than losing a PUT
-            # at each of their offsets.
-            self._next = self._head(key.offset) + 1
-            return None
+            created = self._store.put_if_absent(key.path, segment.data) == "created"
+        except StoreAmbiguous as error:
+            created, unclear = False, error
+        if not created:
+            attempt = self._attempt_at(key)
+            if attempt is None and unclear is not None:
+                raise unclear  # absent so far: the same offset again, after a pause
+            if attempt != segment.attempt:
+                # Another's, or cleaned since. Others may be far ahead by now: listing costs less than losing a PUT
+                # at each of their offsets.
+                self._next = self._head(key.offset) + 1
+                if self._next == key.offset:
+                    raise StoreAmbiguous(f"{key} exists, says the store, and shows no sign of it")
+                return None
         if self._is_fenced(key):
             self._next = None
             return None
