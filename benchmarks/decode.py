@@ -49,15 +49,11 @@ def cost(work: Callable[[], object], records: int, rounds: int = ROUNDS) -> floa
 
 def main() -> None:
     """Print a line for each signal and request size."""
-    print(
-        f"{'':8} {'requests':>14} {'bytes':>6} {'parse':>7} {'columnar':>9} {'plain':>7}   multiples of parse"
-    )
+    print(f"{'':8} {'requests':>14} {'bytes':>6} {'parse':>7} {'columnar':>9} {'plain':>7}   multiples of parse")
     for topic, build in SIGNALS.items():
         for size, count in ((1000, 32), (10, 100)):
             rng = random.Random(7)
-            requests = [
-                Request(f"tenant-{i % 4}", build(rng, size), 1_790_000_000_000_000) for i in range(count)
-            ]
+            requests = [Request(f"tenant-{i % 4}", build(rng, size), 1_790_000_000_000_000) for i in range(count)]
             records = size * count
             parsed = cost(partial(parse, MESSAGES[topic], requests), records)
             fast = cost(partial(columnar.decode, topic, requests), records)

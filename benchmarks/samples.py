@@ -34,9 +34,7 @@ WORDS = (
 )
 
 
-def attributes(
-    into: RepeatedCompositeFieldContainer[KeyValue], values: dict[str, str | bool | int | float]
-) -> None:
+def attributes(into: RepeatedCompositeFieldContainer[KeyValue], values: dict[str, str | bool | int | float]) -> None:
     """Append ``values`` as key-value messages."""
     for key, value in values.items():
         item = into.add(key=key)
@@ -138,18 +136,14 @@ def metrics(rng: random.Random, records: int) -> bytes:
     made = 0
     while made < records:
         kind = ("gauge", "sum", "histogram", "exponential_histogram", "summary")[made // 10 % 5]
-        metric = scope.metrics.add(
-            name=f"http.server.{kind}.{made // 50}", unit="ms", description=f"A {kind}"
-        )
+        metric = scope.metrics.add(name=f"http.server.{kind}.{made // 50}", unit="ms", description=f"A {kind}")
         data = getattr(metric, kind)
         if kind in {"sum", "histogram", "exponential_histogram"}:
             data.aggregation_temporality = 2
         for _ in range(min(10, records - made)):
             made += 1
             point = data.data_points.add(time_unix_nano=EPOCH + made, start_time_unix_nano=EPOCH)
-            attributes(
-                point.attributes, {"http.route": rng.choice(ROUTES), "status": rng.choice((200, 404, 500))}
-            )
+            attributes(point.attributes, {"http.route": rng.choice(ROUTES), "status": rng.choice((200, 404, 500))})
             match kind:
                 case "gauge":
                     point.as_double = rng.random()
