@@ -26,6 +26,9 @@
      │    ├── AlreadyCompacted       another compactor committed this range first
      │    └── PlanOutdated           schema, partitioning or rows changed under the plan: stage again
      ├── CommitUnknown               the catalog did not answer, and re-reading it failed too
+     ├── CatalogUnavailable          the catalog does not answer a read
+     ├── TableUnreadable             a table holds what this version does not read
+     ├── QueryTimeout                the query was cancelled at its deadline
      └── EngineUnavailable           Spark or Java cannot start here
 
 ``retryable`` says whether the same request, sent again unchanged, may succeed. The gateway and the query
@@ -173,6 +176,25 @@ class CommitUnknown(IceGateError):
     """The commit may have landed and the table cannot be re-read to find out."""
 
     retryable = True
+
+
+class CatalogUnavailable(IceGateError):
+    """The catalog does not answer; nothing was changed."""
+
+    retryable = True
+    grpc_status = "UNAVAILABLE"
+    http_status = 503
+
+
+class TableUnreadable(IceGateError):
+    """A table has delete files or a partitioning that this version does not read."""
+
+
+class QueryTimeout(IceGateError):
+    """The query did not finish in time and was cancelled; unchanged, it would again."""
+
+    grpc_status = "DEADLINE_EXCEEDED"
+    http_status = 504
 
 
 class EngineUnavailable(IceGateError):
