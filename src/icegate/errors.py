@@ -27,6 +27,9 @@
      │    └── PlanOutdated           schema, partitioning or rows changed under the plan: stage again
      ├── CommitUnknown               the catalog did not answer, and re-reading it failed too
      ├── StageFailed                 tasks failed on Spark as often as it tries them: nothing was published
+     ├── CatalogUnavailable          the catalog does not answer a read
+     ├── TableUnreadable             a table holds what this version does not read
+     ├── QueryTimeout                the query was cancelled at its deadline
      └── EngineUnavailable           Spark or Java cannot start here
 
 ``retryable`` says whether the same request, sent again unchanged, may succeed. The gateway and the query
@@ -180,6 +183,25 @@ class StageFailed(IceGateError):
     """Spark gave a task up; its files are not referenced and nothing was published."""
 
     retryable = True
+
+
+class CatalogUnavailable(IceGateError):
+    """The catalog does not answer; nothing was changed."""
+
+    retryable = True
+    grpc_status = "UNAVAILABLE"
+    http_status = 503
+
+
+class TableUnreadable(IceGateError):
+    """A table has delete files or a partitioning that this version does not read."""
+
+
+class QueryTimeout(IceGateError):
+    """The query did not finish in time and was cancelled; unchanged, it would again."""
+
+    grpc_status = "DEADLINE_EXCEEDED"
+    http_status = 504
 
 
 class EngineUnavailable(IceGateError):

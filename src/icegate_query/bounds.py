@@ -1,0 +1,120 @@
+"""Time bounds: which rows of a table a query can possibly use, read off its optimised plan.
+
+Bounds only ever leave data out, so whatever is not understood means no bounds. A scan that the walk does not see
+(subqueries inside expressions are not inputs of a plan) shows in the plan's text, and then its table has none.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from datafusion.expr import BinaryExpr, Column, Filter, Literal, TableScan
+
+from icegate.tables import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from datafusion import Expr
+    from datafusion.plan import LogicalPlan
+
+_TIME: Final = "timestamp"
+_MIRRORED: Final = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "=": "="}
+_SCAN: Final = re.compile(rf"TableScan: (?:\w+\.)*({'|'.join(TABLES)})\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Microseconds since the epoch, both ends included; None = open."""
+
+    low: int | None = None
+    high: int | None = None
+
+    def overlaps(self, low: int, high: int) -> bool:
+        """Whether rows between ``low`` and ``high`` may be within."""
+        return (self.high is None or low <= self.high) and (self.low is None or high >= self.low)
+
+    def padded(self, margin: int) -> Bounds:
+        """Wider by ``margin`` microseconds on each side."""
+        return Bounds(
+            None if self.low is None else self.low - margin, None if self.high is None else self.high + margin
+        )
+
+    def _narrowed(self, other: Bounds) -> Bounds:
+        lows = [each for each in (self.low, other.low) if each is not None]
+        highs = [each for each in (self.high, other.high) if each is not None]
+        return Bounds(max(lows, default=None), min(highs, default=None))
+
+    def _widened(self, other: Bounds) -> Bounds:
+        return Bounds(
+            None if self.low is None or other.low is None else min(self.low, other.low),
+            None if self.high is None or other.high is None else max(self.high, other.high),
+        )
+
+
+def scans(text: str) -> list[str]:
+    """The tables of ours that a plan's text shows being scanned, one entry a scan.
+
+    A string literal in the query can add entries, never hide one.
+    """
+    return _SCAN.findall(text)
+
+
+def bounds_of(optimised: LogicalPlan) -> dict[str, Bounds]:
+    """Per table, bounds on ``timestamp`` outside of which no row matters; a table without bounds is left out."""
+    shown = scans(optimised.display_indent())
+    seen: dict[str, list[Bounds]] = {}
+    for table, bounds in _walk(optimised, Bounds()):
+        seen.setdefault(table, []).append(bounds)
+    found: dict[str, Bounds] = {}
+    for table, every in seen.items():
+        if len(every) != shown.count(table):
+            continue
+        widest = every[0]
+        for each in every[1:]:
+            widest = widest._widened(each)  # noqa: SLF001 - own class
+        if widest != Bounds():
+            found[table] = widest
+    return found
+
+
+def _walk(plan: LogicalPlan, above: Bounds) -> Iterator[tuple[str, Bounds]]:
+    """Every scan with the bounds of the filter directly above it."""
+    try:
+        node = plan.to_variant()
+    except Exception:  # noqa: BLE001 - the binding has no form for some nodes; none of them is a scan or a filter
+        node = None
+    if isinstance(node, TableScan):
+        yield node.table_name(), above
+    below = _of_predicate(node.predicate()) if isinstance(node, Filter) else Bounds()
+    for each in plan.inputs():
+        yield from _walk(each, below)
+
+
+def _of_predicate(predicate: Expr) -> Bounds:
+    variant = _variant(predicate)
+    if not isinstance(variant, BinaryExpr):
+        return Bounds()
+    left, operator, right = variant.left(), variant.op(), variant.right()
+    if operator == "AND":
+        return _of_predicate(left)._narrowed(_of_predicate(right))  # noqa: SLF001 - own class
+    if operator not in _MIRRORED:
+        return Bounds()
+    column, literal = _variant(left), _variant(right)
+    if isinstance(column, Literal):
+        column, literal, operator = literal, column, _MIRRORED[operator]
+    if not (isinstance(column, Column) and column.name() == _TIME and isinstance(literal, Literal)):
+        return Bounds()
+    if not str(literal.data_type()).startswith("Timestamp(µs"):
+        return Bounds()
+    value = literal.value_timestamp()[0]
+    return Bounds(value if operator in (">", ">=", "=") else None, value if operator in ("<", "<=", "=") else None)
+
+
+def _variant(expression: Expr) -> object:
+    try:
+        return expression.to_variant()
+    except Exception:  # noqa: BLE001 - the binding has no form for some expressions
+        return None
