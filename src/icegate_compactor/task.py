@@ -116,7 +116,8 @@ def _sorted(job: Job, unit: Unit, spool: Path) -> Iterator[pa.RecordBatch]:
         "datafusion.execution.target_partitions": "1",
         "datafusion.execution.batch_size": str(batch_rows),
     }
-    pool = RuntimeEnvBuilder().with_fair_spill_pool(job.memory_bytes // 2).with_disk_manager_os()
+    # In memory, the rows that are sorted are the ones gathered: the pool counts them, so it is not on top.
+    pool = RuntimeEnvBuilder().with_fair_spill_pool(job.memory_bytes).with_disk_manager_os()
     context = SessionContext(SessionConfig(config), pool)
     if gathered:
         context.register_record_batches("unit", [gathered])
@@ -132,7 +133,7 @@ def _sorted(job: Job, unit: Unit, spool: Path) -> Iterator[pa.RecordBatch]:
 def _gather(job: Job, unit: Unit, spool: Path) -> tuple[list[pa.RecordBatch], int]:
     """The unit's rows in the log, and a row's average bytes.
 
-    More than a quarter of the task's memory goes to ``spool``, an Arrow file, and the list is empty.
+    More than half of the task's memory goes to ``spool``, an Arrow file, and the list is empty.
     """
     schema = TABLES[job.table].schema
     gathered: list[pa.RecordBatch] = []
@@ -143,7 +144,7 @@ def _gather(job: Job, unit: Unit, spool: Path) -> tuple[list[pa.RecordBatch], in
             rows += batch.num_rows
             size += batch.nbytes
             gathered.append(batch)
-            if writer is None and size > job.memory_bytes // 4:
+            if writer is None and size > job.memory_bytes // 2:
                 sink = stack.enter_context(pa.OSFile(str(spool), "wb"))
                 writer = stack.enter_context(pa.ipc.new_file(sink, schema))
             if writer is not None:
