@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from icegate_compactor.units import Slice
 
 _BATCH_ROWS: Final = 8192
+_BATCH_BYTES: Final = 4 * 1024 * 1024
 
 
 def read_rows(location: Location, slices: Sequence[Slice], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -43,10 +44,11 @@ def read_rows(location: Location, slices: Sequence[Slice], schema: pa.Schema) ->
 
 
 def _read_slice(file: pq.ParquetFile, wanted: Slice, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    groups, first_row = _row_groups(file.metadata, wanted)
+    groups, first_row, row_bytes = _row_groups(file.metadata, wanted)
+    batch_rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // row_bytes))
     skip, left = wanted.first_row - first_row, wanted.rows
     if groups:
-        for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, use_threads=False):
+        for batch in file.iter_batches(batch_rows, row_groups=groups, use_threads=False):
             piece = batch.slice(skip, left)
             skip = max(0, skip - batch.num_rows)
             left -= piece.num_rows
@@ -56,18 +58,21 @@ def _read_slice(file: pq.ParquetFile, wanted: Slice, schema: pa.Schema) -> Itera
         raise SegmentCorrupt(f"segment {wanted.segment} has {left} rows fewer than its footer says")
 
 
-def _row_groups(metadata: pq.FileMetaData, wanted: Slice) -> tuple[list[int], int]:
-    """The row groups that hold a slice, and the number of the first row in them."""
+def _row_groups(metadata: pq.FileMetaData, wanted: Slice) -> tuple[list[int], int, int]:
+    """The row groups that hold a slice, the number of the first row in them, a row's bytes where rows are largest."""
     groups: list[int] = []
     first_row = start = 0
+    row_bytes = 1
     for number in range(metadata.num_row_groups):
-        end = start + metadata.row_group(number).num_rows
+        group = metadata.row_group(number)
+        end = start + group.num_rows
         if start < wanted.first_row + wanted.rows and end > wanted.first_row:
             if not groups:
                 first_row = start
             groups.append(number)
+            row_bytes = max(row_bytes, group.total_byte_size // group.num_rows)
         start = end
-    return groups, first_row
+    return groups, first_row, row_bytes
 
 
 def _placed(batch: pa.RecordBatch, key: SegmentKey, schema: pa.Schema) -> pa.RecordBatch:

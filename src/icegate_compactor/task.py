@@ -5,6 +5,7 @@ Nothing here may import Spark or pyiceberg: a worker should start fast.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +24,6 @@ from icegate_compactor.units import Slice, Unit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from icegate.tables import Table
 
 #: A unit, as a row of Spark's.
 UNIT: Final = (
@@ -46,6 +46,9 @@ _RESULT_SCHEMA: Final = pa.schema(
         ("text", pa.string()),
     ]
 )
+_BATCH_ROWS: Final = 8192
+#: Sorting holds some batches at a time and merging one a run: so many must fit in a task's memory.
+_BATCHES_IN_MEMORY: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,59 +92,66 @@ def stage_unit(job: Job, unit: Unit) -> list[StagedFile]:
         ObjectNotFound, SegmentCorrupt, FormatTooNew, StorageError: as ``read_rows``.
         SegmentCorrupt: the rows are not those that the footers count, by tenant.
     """
-    table = TABLES[job.table]
     with TemporaryDirectory(prefix="icegate-compact-") as folder:
-        context = _context(job.memory_bytes // 2)
-        _gather(context, job, unit, Path(folder))
-        files = list(write_files(_sorted(context, table), job.target))
+        files = list(write_files(_sorted(job, unit, Path(folder) / "unit.arrow"), job.target))
     found: dict[str, int] = {}
     for file in files:
         found[file.tenant] = found.get(file.tenant, 0) + file.rows
     if found != dict(unit.tenants):
         first, last = unit.slices[0].segment, unit.slices[-1].segment
         raise SegmentCorrupt(
-            f"segments {first} to {last}: footers promise rows for table {table.name} by tenant {dict(unit.tenants)},"
+            f"segments {first} to {last}: footers promise rows for table {job.table} by tenant {dict(unit.tenants)},"
             f" and there are {found}"
         )
     return files
 
 
-def _context(memory_bytes: int) -> SessionContext:
-    # One thread and one stream: Spark already runs a task on each core.
-    config = SessionConfig({"datafusion.execution.target_partitions": "1"})
-    return SessionContext(config, RuntimeEnvBuilder().with_fair_spill_pool(memory_bytes).with_disk_manager_os())
-
-
-def _gather(context: SessionContext, job: Job, unit: Unit, folder: Path) -> None:
-    """Make the unit's rows the table ``unit``: in memory if they fit a quarter of the task's, else in a file."""
-    schema = TABLES[job.table].schema
-    gathered: list[pa.RecordBatch] = []
-    size = 0
-    batches = read_rows(job.target.location, unit.slices, schema)
-    for batch in batches:
-        gathered.append(batch)
-        size += batch.nbytes
-        if size > job.memory_bytes // 4:
-            break
-    else:
+def _sorted(job: Job, unit: Unit, spool: Path) -> Iterator[pa.RecordBatch]:
+    """The unit's rows for the table, by tenant, day and the table's order."""
+    table = TABLES[job.table]
+    gathered, row_bytes = _gather(job, unit, spool)
+    batch_rows = max(1, min(_BATCH_ROWS, job.memory_bytes // _BATCHES_IN_MEMORY // row_bytes))
+    config = {
+        # One thread and one stream: Spark already runs a task on each core.
+        "datafusion.execution.target_partitions": "1",
+        "datafusion.execution.batch_size": str(batch_rows),
+    }
+    # In memory, the rows that are sorted are the ones gathered: the pool counts them, so it is not on top.
+    pool = RuntimeEnvBuilder().with_fair_spill_pool(job.memory_bytes).with_disk_manager_os()
+    context = SessionContext(SessionConfig(config), pool)
+    if gathered:
         context.register_record_batches("unit", [gathered])
-        return
-    path = folder / "unit.arrow"
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-        for batch in gathered:
-            writer.write_batch(batch)
-        gathered.clear()
-        for batch in batches:
-            writer.write_batch(batch)
-    context.sql(f"CREATE EXTERNAL TABLE unit STORED AS ARROW LOCATION '{path}'")
-
-
-def _sorted(context: SessionContext, table: Table) -> Iterator[pa.RecordBatch]:
+    else:
+        context.sql(f"CREATE EXTERNAL TABLE unit STORED AS ARROW LOCATION '{spool}'")
     order = ", ".join(f'"{name}" ASC NULLS LAST' for name in table.sort_by)
     where = f"WHERE {table.predicate}" if table.predicate else ""
     query = f"""SELECT * FROM unit {where} ORDER BY tenant_id, date_trunc('day', "timestamp"), {order}"""
     for batch in context.sql(query).execute_stream():
         yield batch.to_pyarrow()
+
+
+def _gather(job: Job, unit: Unit, spool: Path) -> tuple[list[pa.RecordBatch], int]:
+    """The unit's rows in the log, and a row's average bytes.
+
+    More than half of the task's memory goes to ``spool``, an Arrow file, and the list is empty.
+    """
+    schema = TABLES[job.table].schema
+    gathered: list[pa.RecordBatch] = []
+    rows = size = 0
+    with ExitStack() as stack:
+        writer: pa.RecordBatchFileWriter | None = None
+        for batch in read_rows(job.target.location, unit.slices, schema):
+            rows += batch.num_rows
+            size += batch.nbytes
+            gathered.append(batch)
+            if writer is None and size > job.memory_bytes // 2:
+                sink = stack.enter_context(pa.OSFile(str(spool), "wb"))
+                writer = stack.enter_context(pa.ipc.new_file(sink, schema))
+            if writer is not None:
+                for each in gathered:
+                    writer.write_batch(each)
+                gathered.clear()
+    return gathered, size // max(1, rows) + 1
 
 
 def _result(file: StagedFile) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from icegate.catalog.open import CatalogOptions, identifier, open_catalog
 from icegate.catalog.position import base_of
 from icegate.clock import SystemClock
 from icegate.tables import TABLES, segment_schema
-from icegate.wal import Appender, Batch, SegmentKey, Shard, encode
+from icegate.wal import Appender, Batch, Encoded, SegmentKey, Shard, encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,15 +100,19 @@ class Lake:
             writer="test",
             created=EPOCH,
         )
-        at = Shard(topic, shard)
-        if at not in self._appenders:
-            self._appenders[at] = Appender(self.store, at, clock=SystemClock(), random=Random(0))
-        key = self._appenders[at].append(encoded, timeout=30)
+        key = self.append_encoded(topic, shard, encoded)
         for row in rows:
             table = {"logs": "events" if row.get("event_name") else "logs", "traces": "spans", "metrics": "metrics"}
             place = {"wal_shard": shard, "wal_offset": key.offset}
             self.expected[table[topic]].append(dict.fromkeys(TABLES[table[topic]].schema.names) | row | place)
         return key
+
+    def append_encoded(self, topic: str, shard: int, encoded: Encoded) -> SegmentKey:
+        """Append a segment as it is; its rows are not expected anywhere."""
+        at = Shard(topic, shard)
+        if at not in self._appenders:
+            self._appenders[at] = Appender(self.store, at, clock=SystemClock(), random=Random(0))
+        return self._appenders[at].append(encoded, timeout=30)
 
     def table(self, name: str) -> IcebergTable:
         return self.catalog.load_table(identifier(TABLES[name]))
