@@ -5,20 +5,23 @@ from __future__ import annotations
 import queue
 import threading
 from collections import Counter
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
+import spark
 from icegate import client, config
 from icegate.tables import TABLES
 from icegate.up import Embedded
+from s3_server import running_s3
 from sdk import Endpoints, Sent, merged, send
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
+
+pytestmark = list(spark.MARKS)
 
 TENANTS = ("acme", "globex")
 
@@ -133,31 +136,14 @@ def _check_segments_landed_once(running: Embedded, sent: Sent) -> None:
         assert total == sum(len(sent[tenant, table]) for tenant in TENANTS)
 
 
-@pytest.fixture
-def s3() -> Iterator[dict[str, Any]]:
-    server = ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    named = {
-        "endpoint": f"http://{host}:{port}",
-        "region": "us-east-1",
-        "access_key_id": "key",
-        "secret_access_key": "secret",
-        "path_style": True,
-    }
-    boto3.client(
-        "s3",
-        endpoint_url=named["endpoint"],
-        region_name="us-east-1",
-        aws_access_key_id="key",
-        aws_secret_access_key="secret",
-    ).create_bucket(Bucket="lake")
-    yield named
-    server.stop()
+def test_the_same_on_s3(tmp_path: Path) -> None:
+    with running_s3() as s3:
+        data = f"s3://{s3.new_bucket()}/some/prefix"
+        _everything_on_s3(_settings(data, s3=asdict(s3.options), catalog={"uri": f"sqlite:///{tmp_path}/catalog.db"}))
+    assert {path.name for path in tmp_path.iterdir()} == {"catalog.db"}
 
 
-def test_the_same_on_s3(tmp_path: Path, s3: dict[str, Any]) -> None:
-    settings = _settings("s3://lake/some/prefix", s3=s3, catalog={"uri": f"sqlite:///{tmp_path}/catalog.db"})
+def _everything_on_s3(settings: config.Settings) -> None:
     with Embedded(settings) as running:
         sent = _send_all(running, "s3", 30)
         _check(running, sent)
@@ -165,4 +151,3 @@ def test_the_same_on_s3(tmp_path: Path, s3: dict[str, Any]) -> None:
         _check(running, sent)
         _check(running, sent, "committed")
         _check_segments_landed_once(running, sent)
-    assert {path.name for path in tmp_path.iterdir()} <= {"catalog.db", "spark-warehouse"}

@@ -108,8 +108,10 @@ def run(out: Console) -> int:
         f"[bold]{'every count is exact' if exact else 'COUNTS DIFFER'}[/bold], {time.monotonic() - started:.0f} s"
     )
     out.print(
-        "\nNext: [bold]make run[/bold] keeps it running on the standard ports; point a Collector's otlp exporter at"
-        '\n127.0.0.1:4317 and ask with [bold].venv/bin/icegate sql "SELECT ..."[/bold]. README.md goes on from there.'
+        "\nNext: [bold]make run[/bold] keeps it running on the standard ports. Point an OTLP exporter at 127.0.0.1:4317"
+        " and ask"
+        '\n[bold].venv/bin/icegate sql "SELECT count(*) FROM logs"[/bold]. README.md goes on from there.',
+        soft_wrap=True,
     )
     return 0 if exact else 1
 
@@ -120,8 +122,9 @@ def _show_counts(out: Console, tally: _Tally, *seen: Counter[tuple[str, str]]) -
         for tenant in TENANTS
         for table in TABLES
     ]
-    columns = ("tenant", "table", "acknowledged", "in SQL right after", "after compaction", "of these in Iceberg")
-    out.print(terminal.grid(columns, rows, title="Records"))
+    columns = ("tenant", "table", "acknowledged", "in SQL at once", "compacted", "in Iceberg")
+    out.print("\nRecords acknowledged, seen by SQL right after, seen after compaction, and of these in Iceberg:")
+    out.print(terminal.grid(columns, rows))
 
 
 def _counts(url: str, *, committed: bool = False) -> Counter[tuple[str, str]]:
@@ -166,8 +169,7 @@ def _send(running: Embedded, tenant: str, transport: str, tally: _Tally, dice: r
     )
     _shop(tracers, loggers, meters, dice)
     for provider in (tracers, loggers, meters):
-        provider.force_flush()
-        provider.shutdown()
+        provider.shutdown()  # flushes
 
 
 def _exporters(running: Embedded, tenant: str, transport: str) -> tuple[Any, Any, Any]:

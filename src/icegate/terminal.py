@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -21,8 +22,16 @@ def grid(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str
         numeric = bool(cells) and all(isinstance(row[index], int | float) for row in cells if row[index] is not None)
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in cells:
-        table.add_row(*("" if cell is None else str(cell) for cell in row))
+        table.add_row(*map(_text, row))
     return table
+
+
+def _text(cell: object) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, datetime):
+        return f"{cell.replace(tzinfo=None)}Z" if cell.tzinfo else str(cell)
+    return str(cell)
 
 
 def result(table: pa.Table, *, title: str | None = None) -> Table:

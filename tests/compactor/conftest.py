@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import spark
 from compactor.lake import Lake
 from icegate.storage import Location
 from icegate_compactor import CompactOptions, Compactor, SparkOptions
@@ -16,19 +17,12 @@ if TYPE_CHECKING:
 
     from icegate_compactor import Observer
 
-_OF_OTHERS = (
-    # pyspark 3.5 asks distutils for versions.
-    "ignore:distutils Version classes are deprecated:DeprecationWarning",
-    # py4j leaves its sockets to the garbage collector.
-    "ignore:unclosed <socket:ResourceWarning",
-)
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/compactor/" in item.path.as_posix():
-            for warning in _OF_OTHERS:
-                item.add_marker(pytest.mark.filterwarnings(warning))
+            for mark in spark.MARKS:
+                item.add_marker(mark)
 
 
 @pytest.fixture(scope="session")

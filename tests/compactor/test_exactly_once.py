@@ -64,7 +64,7 @@ def test_killed_at_any_moment_the_next_run_completes(
     lake: Lake, compactor: Callable[..., Compactor], moment: str
 ) -> None:
     fill(lake)
-    with subprocess.Popen(  # noqa: S603 - our own script
+    with subprocess.Popen(
         [sys.executable, str(KILLED), lake.location.url, moment],
         stdout=subprocess.PIPE,
         text=True,

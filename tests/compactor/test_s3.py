@@ -30,7 +30,7 @@ def s3_lake(tmp_path: Path) -> Iterator[tuple[Lake, Callable[[str, bytes], objec
         endpoint=f"http://{host}:{port}",
         region="us-east-1",
         access_key_id="testing",
-        secret_access_key="testing",  # noqa: S106 - the server takes any
+        secret_access_key="testing",
         path_style=True,
     )
     client = boto3.client(
