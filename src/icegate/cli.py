@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from typing import Annotated, Literal, Optional
 
@@ -187,8 +186,6 @@ def main() -> None:
     """Entry point: an error of ours is one line on standard error and exit code 1 (2 for a wrong setting)."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     logging.getLogger("icegate").setLevel(logging.INFO)
-    # Read by gRPC's core when it starts: nothing here forks to go on in Python, and its handlers for that are noise.
-    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     try:
         app()
     except ConfigError as error:
