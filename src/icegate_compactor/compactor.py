@@ -180,6 +180,7 @@ class Compactor:
             try:
                 plan = make_plan(loaded, self._store, table, self._options, self._footers, goal)
                 if plan is None:
+                    _check_reached(table, base_of(loaded).position, goal)
                     break
                 goal = goal or plan.head
                 done.append(self._commit(plan))
@@ -215,3 +216,11 @@ class Compactor:
             return self._catalog.load_table(identifier(table))
         except Exception as error:  # a catalog fails in its driver's own ways
             raise StorageError(f"cannot read table {table.name} from the catalog: {error}") from error
+
+
+def _check_reached(table: Table, position: Position, goal: Position | None) -> None:
+    """Segments at the log's end that vanish leave no hole to see."""
+    if goal is not None and not position.covers(goal):
+        raise SegmentMissing(
+            f"table {table.name} stands at {position} and the log ends there, but reached to {goal} when the run began"
+        )

@@ -214,5 +214,17 @@ def test_a_segment_that_disappears_is_named(lake: Lake, compactor: Callable[...,
     assert lake.snapshots("logs") == 0
 
 
+def test_a_segment_that_disappears_at_the_end_of_the_log_is_not_taken_for_done(
+    lake: Lake, compactor: Callable[..., Compactor]
+) -> None:
+    lake.append("logs", 0, [log("a", "kept")])
+    lost = lake.append("logs", 0, [log("a", "lost")])
+    watch = Watch(when_planned=_file(lake, lost).unlink)
+
+    with pytest.raises(SegmentMissing, match=r'table logs stands at {"0":0} .* reached to {"0":1}'):
+        compactor(lake, watch).run_once()
+    assert [row["body"] for row in lake.rows("logs")] == ["kept"]
+
+
 def _file(lake: Lake, key: SegmentKey) -> Path:
     return Path(lake.location.url, key.path)
