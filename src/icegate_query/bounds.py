@@ -1,18 +1,15 @@
 """Time bounds: which rows of a table a query can possibly use, read off its optimised plan.
 
-Bounds only ever leave data out, so whatever is not understood means no bounds. A scan that the walk does not see
-(subqueries inside expressions are not inputs of a plan) shows in the plan's text, and then its table has none.
+Bounds only ever leave data out, so whatever is not understood means no bounds. A subquery that is still inside an
+expression is not an input of the plan, so its scans are not seen: then no table has bounds.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from datafusion.expr import BinaryExpr, Column, Filter, Literal, TableScan
-
-from icegate.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +19,8 @@ if TYPE_CHECKING:
 
 _TIME: Final = "timestamp"
 _MIRRORED: Final = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "=": "="}
-_SCAN: Final = re.compile(rf"TableScan: (?:\w+\.)*({'|'.join(TABLES)})\b")
+#: How a plan's text shows a subquery inside an expression.
+_SUBQUERY: Final = "<subquery>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,41 +40,27 @@ class Bounds:
             None if self.low is None else self.low - margin, None if self.high is None else self.high + margin
         )
 
-    def _narrowed(self, other: Bounds) -> Bounds:
+    def narrowed(self, other: Bounds) -> Bounds:
+        """What is within both."""
         lows = [each for each in (self.low, other.low) if each is not None]
         highs = [each for each in (self.high, other.high) if each is not None]
         return Bounds(max(lows, default=None), min(highs, default=None))
 
-    def _widened(self, other: Bounds) -> Bounds:
+    def widened(self, other: Bounds) -> Bounds:
+        """What is within either, and what lies between."""
         return Bounds(
             None if self.low is None or other.low is None else min(self.low, other.low),
             None if self.high is None or other.high is None else max(self.high, other.high),
         )
 
 
-def scans(text: str) -> list[str]:
-    """The tables of ours that a plan's text shows being scanned, one entry a scan.
-
-    A string literal in the query can add entries, never hide one.
-    """
-    return _SCAN.findall(text)
-
-
 def bounds_of(optimised: LogicalPlan) -> dict[str, Bounds]:
     """Per table, bounds on ``timestamp`` outside of which no row matters; a table without bounds is left out."""
-    shown = scans(optimised.display_indent())
-    seen: dict[str, list[Bounds]] = {}
-    for table, bounds in _walk(optimised, Bounds()):
-        seen.setdefault(table, []).append(bounds)
+    if _SUBQUERY in optimised.display_indent():
+        return {}
     found: dict[str, Bounds] = {}
-    for table, every in seen.items():
-        if len(every) != shown.count(table):
-            continue
-        widest = every[0]
-        for each in every[1:]:
-            widest = widest._widened(each)  # noqa: SLF001 - own class
-        if widest != Bounds():
-            found[table] = widest
+    for table, bounds in _walk(optimised, Bounds()):
+        found[table] = found[table].widened(bounds) if table in found else bounds
     return found
 
 
@@ -99,7 +83,7 @@ def _of_predicate(predicate: Expr) -> Bounds:
         return Bounds()
     left, operator, right = variant.left(), variant.op(), variant.right()
     if operator == "AND":
-        return _of_predicate(left)._narrowed(_of_predicate(right))  # noqa: SLF001 - own class
+        return _of_predicate(left).narrowed(_of_predicate(right))
     if operator not in _MIRRORED:
         return Bounds()
     column, literal = _variant(left), _variant(right)

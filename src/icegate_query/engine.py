@@ -93,8 +93,10 @@ class Engine:
             raise
         except CancelledError as error:
             raise ShuttingDown("the query service is closing") from error
-        except BaseException as error:  # a panic is not an Exception
+        except Exception as error:
             raise self._meaning(str(error)) from error
+        except BaseException as error:  # a panic in Rust
+            raise QueryError("the engine failed on this query") from error
 
     def _meaning(self, message: str) -> IceGateError:
         text = message.split("\n\nbacktrace", 1)[0].removeprefix("DataFusion error: ").strip()

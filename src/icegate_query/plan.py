@@ -17,7 +17,7 @@ from datafusion import SessionConfig, SessionContext, SQLOptions
 from icegate.catalog.open import NAMESPACE
 from icegate.errors import QueryError, QueryRefused, RequestTooLarge
 from icegate.tables import TABLES
-from icegate_query.bounds import bounds_of, scans
+from icegate_query.bounds import bounds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -33,6 +33,7 @@ MAX_SQL_BYTES: Final = 8192
 
 _READ_ONLY: Final = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
 _REFUSALS: Final = re.compile(r"(?:DDL|DML|Statement) not supported|single SQL statement|Unsupported SQL statement")
+_SCAN: Final = re.compile(rf"TableScan: (?:\w+\.)*({'|'.join(TABLES)})\b")
 #: How a plan shows a join without an equality: it compares every pair of rows, and cannot be cancelled.
 _PAIRWISE_JOIN: Final = re.compile(r"Join:\s+Filter:")
 #: A number in the query decides how large one value of their result is: a single call can take all memory.
@@ -83,7 +84,7 @@ def analyse(engine: Engine, sql: str) -> Needs:
         optimised = frame.optimized_logical_plan()
     if _PAIRWISE_JOIN.search(optimised.display_indent()):
         raise QueryRefused("a join needs a condition of the form a.x = b.y, else it compares every pair of rows")
-    read = scans(text)
+    read = _SCAN.findall(text)
     return Needs(
         tuple(table for name, table in TABLES.items() if name in read),
         bounds_of(optimised),

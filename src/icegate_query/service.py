@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from icegate.catalog.open import CATALOG_ID_KEY, NAMESPACE, open_catalog
 from icegate.errors import CatalogUnavailable, ObjectNotFound, SegmentMissing, StaleCut
@@ -17,12 +19,17 @@ from icegate_query.plan import analyse, plan, union
 from icegate_query.tail import TailCache
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Self
 
     from icegate.catalog.open import CatalogOptions
     from icegate.storage import Location
     from icegate_query.cut import ReadMode
+    from icegate_query.engine import Execution
     from icegate_query.plan import Needs
+
+
+_READERS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +64,12 @@ class QueryService:
         self, location: Location, catalog: CatalogOptions | None = None, options: QueryOptions | None = None
     ) -> None:
         self._options = options or QueryOptions()
+        self._location = location
         self._store = location.open_store()
         self._catalog = open_catalog(location, catalog)
         self._files = SnapshotFiles()
-        self._tail = TailCache(self._store, self._options.tail_cache_bytes)
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="query-reads")
+        self._tail = TailCache(self._store, self._readers, self._options.tail_cache_bytes)
         self._engine = Engine(
             location,
             memory_bytes=self._options.memory_bytes,
@@ -106,7 +115,7 @@ class QueryService:
     def close(self) -> None:
         """Cancel what is running and let go of everything."""
         self._engine.close()
-        self._tail.close()
+        self._readers.shutdown(cancel_futures=True)
         self._catalog.close()
 
     def __enter__(self) -> Self:
@@ -118,16 +127,35 @@ class QueryService:
     def _run(self, tenant: str, sql: str, needs: Needs, read_mode: ReadMode, started: float) -> Answer:
         options = self._options
         cut = take_cut(self._catalog, self._store, needs.tables, read_mode, max_tail_bytes=options.max_tail_bytes)
-        frames = {}
+        frames, uris = {}, []
         # now() is a little later in the plan that runs than in the one the bounds are from; no more than the timeout.
         margin = int(options.timeout_seconds * 1_000_000)
         for each in cut:
             bounds = needs.bounds.get(each.table.name, Bounds()).padded(margin)
-            frames[each.table.name] = union(
-                self._engine,
-                each.table,
-                (file.uri for file in self._files.of(each, tenant, bounds)),
-                self._tail.batches(each, tenant, bounds),
-            )
+            files = [file.uri for file in self._files.of(each, tenant, bounds)]
+            uris += files
+            frames[each.table.name] = union(self._engine, each.table, files, self._tail.batches(each, tenant, bounds))
         execution = self._engine.start(plan(self._engine, sql, needs, frames), started + options.timeout_seconds)
-        return Answer(execution, cut, max_rows=options.max_rows, started=started)
+        present = self._readers.map(self._check_present, uris)
+        with _cancelled_on_error(execution):
+            answer = Answer(execution, cut, max_rows=options.max_rows, started=started)
+            list(present)
+        return answer
+
+    def _check_present(self, uri: str) -> None:
+        """DataFusion takes a file that is not there for an empty folder, and would answer without its rows.
+
+        Names are never used again, so a file that is there once the plan has found its files was there then.
+        """
+        if self._store.head(uri.removeprefix(self._location.uri(""))) is None:
+            raise ObjectNotFound("a file of the table was removed while it was read")
+
+
+@contextmanager
+def _cancelled_on_error(execution: Execution) -> Iterator[None]:
+    """Cancel an execution whose answer nobody will get."""
+    try:
+        yield
+    except BaseException:
+        execution.close()
+        raise

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -21,7 +20,7 @@ from icegate.wal import read_segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from concurrent.futures import Future
+    from concurrent.futures import Executor, Future
 
     from icegate.storage import ObjectStore
     from icegate.tables import Table
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 #: Larger batches made lookups in attributes several times slower.
 _BATCH_ROWS: Final = 8192
-_READERS: Final = 8
 #: Segments read ahead of the one being used: bounds what a long tail holds beyond the cache.
 _WINDOW: Final = 16
 #: Footers kept of segments whose rows are not: they say without a read that a segment has nothing for a tenant.
@@ -58,10 +56,11 @@ class TailCache:
 
     Args:
         store: where the log is.
+        readers: the threads that read and decode; closing them is the caller's.
         max_bytes: Arrow bytes to keep; a tail beyond that is decoded again by every query.
     """
 
-    def __init__(self, store: ObjectStore, max_bytes: int) -> None:
+    def __init__(self, store: ObjectStore, readers: Executor, max_bytes: int) -> None:
         self._store = store
         self._max_bytes = max_bytes
         self._bytes = 0
@@ -69,7 +68,7 @@ class TailCache:
         self._rows: OrderedDict[_RowsKey, tuple[pa.RecordBatch, ...]] = OrderedDict()
         self._footers: OrderedDict[SegmentKey, Mapping[str, TenantRows]] = OrderedDict()
         self._reading: dict[SegmentKey, Future[_Decoded]] = {}
-        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="segments")
+        self._readers = readers
 
     @property
     def cached_bytes(self) -> int:
@@ -95,10 +94,6 @@ class TailCache:
                 if _matters(decoded.tenants, cut.table, tenant, bounds):
                     found += decoded.rows[_RowsKey(key, tenant, cut.table.name)]
         return found
-
-    def close(self) -> None:
-        """Stop the reading threads."""
-        self._readers.shutdown(cancel_futures=True)
 
     def _lookup(
         self, listed: Listed, table: Table, tenant: str, bounds: Bounds
