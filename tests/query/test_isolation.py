@@ -4,7 +4,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from query.lake import Lake, log_row, rows_of
 
 from icegate.errors import QueryError
 from icegate.tables import TABLES
@@ -12,6 +11,7 @@ from icegate.wal import Position, list_tail
 from icegate_query.bounds import Bounds
 from icegate_query.cut import take_cut
 from icegate_query.tail import TailCache
+from query.lake import Lake, log_row, rows_of
 
 if TYPE_CHECKING:
     from icegate_query import QueryService
