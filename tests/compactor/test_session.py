@@ -92,37 +92,25 @@ def test_without_any_java_it_says_what_to_install(tmp_path: Path, monkeypatch: p
     assert find_java(None, "4.0.1") is None
 
 
-def test_a_bad_java_home_is_said_when_there_are_rows_to_stage_and_not_before(lake: Lake, tmp_path: Path) -> None:
-    lake.append("logs", 0, [event("a", "e")])
-    watch = Watch()
-    spark = SparkOptions(java_home=str(tmp_path / "nowhere"))
-    with (
-        Compactor(lake.location, lake.catalog_options, spark, CompactOptions(), watch) as made,
-        pytest.raises(EngineUnavailable, match="does not run"),
-    ):
-        made.run_once()
-    assert [plan.table.name for plan in watch.plans] == ["logs", "events"]
-    assert (lake.snapshots("logs"), lake.snapshots("events")) == (1, 0)
+def open_with(lake: Lake, spark: SparkOptions) -> None:
+    with Compactor(lake.location, lake.catalog_options, spark, CompactOptions()):
+        pass
 
 
-def test_a_master_that_does_not_answer_is_named(lake: Lake) -> None:
-    lake.append("logs", 0, [log("a", "1")])
-    spark = SparkOptions(master="spark://127.0.0.1:1")
-    with (
-        Compactor(lake.location, lake.catalog_options, spark, CompactOptions()) as made,
-        pytest.raises(EngineUnavailable, match=r"no Spark master answers at spark://127\.0\.0\.1:1"),
-    ):
-        made.run_once()
+def test_a_bad_java_home_is_said_at_start(lake: Lake, tmp_path: Path) -> None:
+    with pytest.raises(EngineUnavailable, match="does not run"):
+        open_with(lake, SparkOptions(java_home=str(tmp_path / "nowhere")))
 
 
-def test_without_pyspark_it_says_what_to_install(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake.append("logs", 0, [log("a", "1")])
+def test_a_master_that_does_not_answer_is_named_at_start(lake: Lake) -> None:
+    with pytest.raises(EngineUnavailable, match=r"no Spark master answers at spark://127\.0\.0\.1:1"):
+        open_with(lake, SparkOptions(master="spark://127.0.0.1:1"))
+
+
+def test_without_pyspark_it_says_at_start_what_to_install(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    with (
-        Compactor(lake.location, lake.catalog_options, SparkOptions(), CompactOptions()) as made,
-        pytest.raises(EngineUnavailable, match=r"pip install 'icegate\[compactor\]'"),
-    ):
-        made.run_once()
+    with pytest.raises(EngineUnavailable, match=r"pip install 'icegate\[compactor\]'"):
+        open_with(lake, SparkOptions())
 
 
 @pytest.mark.usefixtures("_spark")

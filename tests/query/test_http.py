@@ -34,7 +34,9 @@ class Served:
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]})
         self._thread.start()
-        self.client = httpx.Client(base_url=f"http://127.0.0.1:{self._socket.getsockname()[1]}", timeout=30)
+        address = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        # No connection outlives its request: the server resets one whose request it did not read to the end.
+        self.client = httpx.Client(base_url=address, timeout=30, limits=httpx.Limits(max_keepalive_connections=0))
 
     def close(self) -> None:
         self.client.close()

@@ -115,8 +115,8 @@ def test_join_of_two_tables(lake: Lake, service: QueryService) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "WITH l AS (SELECT * FROM logs), e AS (SELECT * FROM events)"
-        " SELECT (SELECT count(*) FROM l) + count(*) AS n FROM e",
+        """WITH l AS (SELECT * FROM logs), e AS (SELECT * FROM events)
+           SELECT (SELECT count(*) FROM l) + count(*) AS n FROM e""",
         "SELECT count(*) AS n FROM (SELECT body FROM logs UNION ALL SELECT body FROM events)",
         "SELECT count(*) + (SELECT count(*) FROM events) AS n FROM logs",
         "SELECT count(*) + max((SELECT count(*) FROM events)) AS n FROM logs ORDER BY (SELECT count(*) FROM spans)",
