@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from query.lake import Lake
 
 from icegate.storage import Location
 from icegate_query import QueryOptions, QueryService
+from query.lake import Lake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

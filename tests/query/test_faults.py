@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyiceberg.manifest import ManifestContent
-from query.lake import Lake, log_row, rows_of
 
 from icegate.catalog.open import identifier
 from icegate.errors import (
@@ -27,6 +26,7 @@ from icegate.tables import TABLES
 from icegate.wal import Boundary, Position, SegmentKey, Shard
 from icegate_query import QueryOptions, QueryService
 from icegate_query.manifests import _decode_manifest
+from query.lake import Lake, log_row, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

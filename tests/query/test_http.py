@@ -12,12 +12,12 @@ import httpx
 import pyarrow as pa
 import pytest
 import uvicorn
-from query.lake import START, Lake, in_order, log_row, random_logs, random_spans, rows_of
 
 from icegate.storage import Location
 from icegate.tables import TABLES
 from icegate.wal import Position
 from icegate_query import QueryOptions, QueryService, create_app
+from query.lake import START, Lake, in_order, log_row, random_logs, random_spans, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -220,7 +220,12 @@ def test_a_client_that_goes_away_ends_its_query(
     def execute(*args: Any) -> Any:
         answer = original(*args)
         close = answer.close
-        monkeypatch.setattr(answer, "close", lambda: (close(), closed.set()))
+
+        def close_and_tell() -> None:
+            close()
+            closed.set()
+
+        monkeypatch.setattr(answer, "close", close_and_tell)
         return answer
 
     monkeypatch.setattr(service, "execute", execute)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from datafusion import SessionContext
-from query.lake import START, Lake, log_row, random_logs, rows_of
 
 from icegate.errors import ObjectNotFound
 from icegate.storage import path_of
@@ -16,6 +15,7 @@ from icegate.tables import TABLES
 from icegate.wal import Position
 from icegate_query.bounds import Bounds, bounds_of
 from icegate_query.service import QueryOptions
+from query.lake import START, Lake, log_row, random_logs, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
-from query.lake import Lake, in_order, log_row, random_logs, rows_of
 
 from icegate.catalog.open import CatalogOptions
 from icegate.errors import ObjectNotFound
 from icegate.storage import Location, S3Options
 from icegate.wal import Position
 from icegate_query import QueryService
+from query.lake import Lake, in_order, log_row, random_logs, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

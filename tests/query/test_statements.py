@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from query.lake import Lake, log_row, rows_of
 
 from icegate.errors import QueryError, QueryRefused, RequestTooLarge
 from icegate_query.plan import MAX_SQL_BYTES
+from query.lake import Lake, log_row, rows_of
 
 if TYPE_CHECKING:
     from icegate_query import QueryService

@@ -5,13 +5,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from query.lake import START, Lake, log_row, rows_of
 
 from icegate.tables import TABLES
 from icegate_query.bounds import Bounds
 from icegate_query.cut import take_cut
 from icegate_query.service import QueryOptions
 from icegate_query.tail import TailCache
+from query.lake import START, Lake, log_row, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
