@@ -16,13 +16,13 @@ from query.lake import Lake, log_row, rows_of
 if TYPE_CHECKING:
     from icegate_query import QueryService
 
-SECRET = "the other tenant's secret"
+THEIRS = "the other tenant's secret"
 
 
 @pytest.fixture(params=["in the log", "compacted"])
 def shared(request: pytest.FixtureRequest, lake: Lake) -> Lake:
     """Rows of two tenants in one segment."""
-    lake.append("logs", [log_row("mine", "17"), log_row("theirs", SECRET), log_row("theirs", SECRET, event_name="e")])
+    lake.append("logs", [log_row("mine", "17"), log_row("theirs", THEIRS), log_row("theirs", THEIRS, event_name="e")])
     if request.param == "compacted":
         lake.compact("logs", Position({0: 0}))
         lake.compact("events", Position({0: 0}))
@@ -55,7 +55,7 @@ def test_expressions_are_never_evaluated_on_rows_of_others(service: QueryService
 def test_an_error_may_name_values_of_the_tenant_itself(service: QueryService) -> None:
     with pytest.raises(QueryError, match="Cannot cast string") as refused:
         rows_of(service.execute("theirs", "SELECT CAST(body AS int) FROM logs"))
-    assert SECRET in str(refused.value)
+    assert THEIRS in str(refused.value)
 
 
 @pytest.mark.usefixtures("shared")
@@ -73,11 +73,11 @@ def test_only_our_tables_are_listed(service: QueryService) -> None:
 
 def test_tenants_share_no_memory(lake: Lake) -> None:
     """A view into another tenant's bytes would be one bug away from them."""
-    lake.append("logs", [log_row("mine", "17"), log_row("theirs", SECRET)])
+    lake.append("logs", [log_row("mine", "17"), log_row("theirs", THEIRS)])
     (cut,) = take_cut(lake.catalog, lake.store, [TABLES["logs"]], "latest", max_tail_bytes=1 << 20)
     with ThreadPoolExecutor(1) as readers:
         (batch,) = TailCache(lake.store, readers, 1 << 20).batches(cut, "mine", Bounds())
     held = b"".join(bytes(buffer) for column in batch.columns for buffer in column.buffers() if buffer is not None)
     assert b"17" in held
-    assert SECRET.encode() not in held
+    assert THEIRS.encode() not in held
     assert len(list_tail(lake.store, "logs", Position()).segments) == 1
