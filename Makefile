@@ -44,6 +44,7 @@ format: $(INSTALLED) ## Put the code into shape
 
 bench: $(INSTALLED) ## Measure, with references from the same run
 	$(BIN)/python benchmarks/decode.py
+	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/compact.py
 
 clean: ## Remove what was built, not your data

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Self
 import httpx
 import pytest
 
+from gateway.payloads import logs
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -114,3 +116,47 @@ def test_each_role_says_where_it_listens_is_ready_and_ends_on_sigterm(tmp_path: 
         _, errors = running.process.communicate(timeout=60)
         assert running.process.returncode == 0, errors
         assert "Traceback" not in errors
+
+
+def test_the_roles_work_together_from_the_shell(tmp_path: Path) -> None:
+    """What README.md tells to type: gateway and query apart, SQL, status, a compaction from cron."""
+    gateway = _Running(tmp_path, "gateway", "--data", "lake", "--grpc-port", "0", "--http-port", "0")
+    query = _Running(tmp_path, "query", "--data", "lake", "--sql-port", "0")
+    with gateway, query:
+        ingest, sql = (f"http://127.0.0.1:{each}" for each in (gateway.port("OTLP/HTTP"), query.port("SQL")))
+        sent = httpx.post(
+            f"{ingest}/v1/logs",
+            content=logs("first", "second"),
+            headers={"Content-Type": "application/x-protobuf", "X-Scope-OrgID": "acme"},
+        )
+        assert sent.status_code == 200
+
+        def ask(*more: str) -> str:
+            done = _run(tmp_path, "sql", "--url", sql, "--tenant", "acme", *more)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        everything = "SELECT body, wal_shard, wal_offset FROM logs ORDER BY body"
+        assert re.search(r"first\s+0\s+0\s+second\s+0\s+0\s+2 rows", ask(everything))
+        assert "0 rows" in ask("--read-mode", "committed", everything)
+        wrong = _run(tmp_path, "sql", "--url", sql, "SELECT bodi FROM logs")
+        assert (wrong.returncode, len(wrong.stderr.splitlines())) == (1, 1)
+        assert "bodi" in wrong.stderr
+
+        assert re.search(
+            r"logs\s+logs\s+0\s+-1\s+0\s+1\s+\d+", _run(tmp_path, "wal", "status", "--data", "lake").stdout
+        )
+        done = _run(tmp_path, "compact", "--once", "--data", "lake")
+        assert done.returncode == 0, done.stderr
+        assert re.search(r"logs\s+committed\s+1\s+2\s+1", done.stdout)
+        assert re.search(r"logs\s+logs\s+0\s+0\s+0\s+0\s+0", _run(tmp_path, "wal", "status", "--data", "lake").stdout)
+        assert re.search(r"first\s+0\s+0\s+second\s+0\s+0\s+2 rows", ask("--read-mode", "committed", everything))
+        again = _run(tmp_path, "compact", "--once", "--data", "lake")
+        assert (again.returncode, again.stdout.count("nothing-to-do")) == (0, 4)
+
+
+def test_compaction_that_cannot_start_is_one_line(tmp_path: Path) -> None:
+    done = _run(tmp_path, "compact", "--once", "--data", "lake", ICEGATE_SPARK__JAVA_HOME="/nowhere")
+    assert done.returncode == 1
+    assert done.stderr.startswith("icegate: Spark needs Java, and /nowhere/bin/java does not run")
+    assert len(done.stderr.splitlines()) == 1

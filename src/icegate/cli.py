@@ -108,16 +108,15 @@ def compact(
         raise ConfigError("--once and --every exclude each other")
     settings = config.load(data=data)
     pause = _seconds(every, settings)
-    with (
-        TerminalProgress() as progress,
-        Compactor(
-            wiring.location(settings),
-            wiring.catalog_options(settings),
-            wiring.spark_options(settings),
-            wiring.compact_options(settings),
-            progress,
-        ) as compactor,
-    ):
+    progress = TerminalProgress()
+    compactor = Compactor(
+        wiring.location(settings),
+        wiring.catalog_options(settings),
+        wiring.spark_options(settings),
+        wiring.compact_options(settings),
+        progress,
+    )
+    with compactor, progress:
         if not once:
             compactor.run_every(pause, stop_on_signal())
             return
