@@ -140,8 +140,9 @@ def test_the_roles_work_together_from_the_shell(tmp_path: Path) -> None:
         assert re.search(r"first\s+0\s+0\s+second\s+0\s+0\s+2 rows", ask(everything))
         assert "0 rows" in ask("--read-mode", "committed", everything)
         wrong = _run(tmp_path, "sql", "--url", sql, "SELECT bodi FROM logs")
-        assert (wrong.returncode, len(wrong.stderr.splitlines())) == (1, 1)
+        assert wrong.returncode == 1
         assert "bodi" in wrong.stderr
+        assert "Traceback" not in wrong.stderr
 
         assert re.search(
             r"logs\s+logs\s+0\s+-1\s+0\s+1\s+\d+", _run(tmp_path, "wal", "status", "--data", "lake").stdout
