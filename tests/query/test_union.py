@@ -160,12 +160,27 @@ def test_answers_have_the_types_of_the_table(lake: Lake, service: QueryService, 
     assert service.execute("one", "SELECT * FROM spans").collect()[0].schema == TABLES["spans"].schema
 
 
+def test_tables_of_one_topic_with_positions_of_their_own(lake: Lake, service: QueryService) -> None:
+    fill(lake)
+    lake.compact("logs", Position({0: 1}))
+    lake.compact("events", Position({1: 1}))
+    sql = "SELECT * FROM logs UNION ALL SELECT * FROM events"
+    expected = lake.expected("logs", "one") + lake.expected("events", "one")
+    assert in_order(rows_of(service.execute("one", sql))) == in_order(expected)
+
+
 def test_string_views_do_not_leave_the_engine(lake: Lake, service: QueryService) -> None:
     lake.append("logs", [log_row("one", "x")])
-    answer = service.execute(
-        "one", "SELECT arrow_cast(body, 'Utf8View') AS v, [arrow_cast(body, 'Utf8View')] FROM logs"
-    )
-    assert [each.type for each in answer.collect()[0].schema] == [pa.string(), pa.list_(pa.string())]
+    view = "arrow_cast(body, 'Utf8View')"
+    sql = f"SELECT {view} AS v, [{view}] AS l, {{v: {view}}} AS s, arrow_cast(body, 'BinaryView') AS b FROM logs"
+    found, _ = service.execute("one", sql).collect()
+    assert found.schema.types == [
+        pa.string(),
+        pa.list_(pa.string()),
+        pa.struct([pa.field("v", pa.string())]),
+        pa.binary(),
+    ]
+    assert found.to_pylist() == [{"v": "x", "l": ["x"], "s": {"v": "x"}, "b": b"x"}]
 
 
 def test_attributes_by_key(lake: Lake, service: QueryService) -> None:
