@@ -72,12 +72,17 @@ def create_app(service: QueryService, default_tenant: str | None) -> FastAPI:
     app.add_exception_handler(IceGateError, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse_parameters)
     app.add_exception_handler(HTTPException, _refuse_route)
-    app.add_exception_handler(Exception, _fail)
 
     async def answer(request: Request, asked: _Sql) -> Response:
         tenant = resolve_tenant(request.headers.get(TENANT_HEADER), default_tenant)
         accepted = _accepted(request.headers.get("accept"))
-        return await run_in_threadpool(_answer, service, tenant, asked, accepted)
+        try:
+            return await run_in_threadpool(_answer, service, tenant, asked, accepted)
+        except IceGateError:
+            raise
+        except Exception:  # noqa: BLE001 - a handler for it would answer too, but end the connection
+            _log.exception("a query failed")
+            return _problem(500, "Internal Server Error", "the query service failed; its log says why")
 
     @app.post("/v1/sql")
     async def post_sql(request: Request, read_mode: ReadMode = "latest") -> Response:
@@ -157,8 +162,3 @@ async def _refuse_route(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - what the handler is registered for
     headers = dict(error.headers or {})
     return _problem(error.status_code, HTTPStatus(error.status_code).phrase, error.detail, headers)
-
-
-async def _fail(request: Request, error: Exception) -> Response:
-    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return _problem(500, "Internal Server Error", "the query service failed; its log says why")

@@ -144,6 +144,20 @@ class Lake:
         """Addresses of the table's data files."""
         return [task.file.file_path for task in self.catalog.load_table(identifier(TABLES[table])).scan().plan_files()]
 
+    def rewrite(self, table: str) -> None:
+        """Put every data file into the table anew, under another name, and take the old ones out."""
+        iceberg = self.catalog.load_table(identifier(TABLES[table]))
+        with iceberg.transaction() as transaction, transaction.update_snapshot().overwrite() as change:
+            for task in iceberg.scan().plan_files():
+                copy = task.file.file_path.replace(".parquet", "-again.parquet")
+                with (
+                    iceberg.io.new_input(task.file.file_path).open() as old,
+                    iceberg.io.new_output(copy).create() as new,
+                ):
+                    new.write(old.read())
+                change.delete_data_file(task.file)
+                change.append_data_file(parquet_file_to_data_file(iceberg.io, iceberg.metadata, copy))
+
     def close(self) -> None:
         self.catalog.close()
 

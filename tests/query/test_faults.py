@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.manifest import ManifestContent
 
@@ -150,6 +152,28 @@ def test_a_segment_that_cannot_be_decoded(lake: Lake, service: QueryService, con
     assert rows_of(service.execute("one", COUNT, "committed")) == [{"n": 1}]
 
 
+@pytest.mark.parametrize(("column", "counted"), [("body", 1), ("flags", 2)])
+def test_a_segment_that_is_not_what_its_footer_says(
+    lake: Lake, service: QueryService, column: str, counted: int
+) -> None:
+    """One without a column that was always there, one with another number of rows."""
+    lake.append("logs", [log_row("one", "a")])
+    path = file_of(lake, LOGS.segment(0))
+    table = pq.read_table(path)
+    footer = json.loads(table.schema.metadata[b"icegate"])
+    footer["tenants"][0]["tables"]["logs"] = counted
+    kept = table.drop_columns([column]) if column == "body" else table
+    pq.write_table(kept.replace_schema_metadata({"icegate": json.dumps(footer)}), path)
+    with pytest.raises(SegmentCorrupt, match="logs/0@0"):
+        service.execute("one", COUNT)
+
+
+def test_an_error_never_names_where_the_data_is(lake: Lake, service: QueryService) -> None:
+    with pytest.raises(QueryError) as failed:
+        service.execute("one", f"SELECT CAST('{lake.location.url}' AS int) + 1 FROM generate_series(1, 2)")
+    assert lake.location.url not in str(failed.value)
+
+
 def test_delete_files_are_refused(lake: Lake) -> None:
     iceberg = lake.catalog.load_table(identifier(TABLES["logs"]))
     with pytest.raises(TableUnreadable, match="delete files"):
@@ -208,8 +232,10 @@ def test_a_failure_after_the_first_rows_is_raised(service: QueryService) -> None
 def test_an_answer_is_cut_off_at_its_cap(serve: Callable[[QueryOptions], QueryService]) -> None:
     service = serve(QueryOptions(max_rows=10))
     for rows, truncated in ((9, False), (10, False), (11, True), (100_000, True)):
-        table, cut_off = service.execute("one", f"SELECT value FROM generate_series(1, {rows})").collect()
+        answer = service.execute("one", f"SELECT value FROM generate_series(1, {rows})")
+        table, cut_off = answer.collect()
         assert (table.num_rows, cut_off) == (min(rows, 10), truncated)
+        assert list(answer) == []  # the rest was cancelled
 
 
 def test_a_catalog_that_does_not_answer(service: QueryService, monkeypatch: pytest.MonkeyPatch) -> None:

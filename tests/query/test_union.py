@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -8,10 +9,14 @@ import pyarrow as pa
 import pytest
 
 from icegate.tables import TABLES
-from icegate.wal import Position
+from icegate.wal import Position, list_tail
 from query.lake import Lake, in_order, log_row, random_logs, random_spans, rows_of
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table as IcebergTable
+
+    from icegate.storage import ObjectStore
+    from icegate.wal import Tail
     from icegate_query import QueryService
     from icegate_query.cut import ReadMode
 
@@ -61,6 +66,76 @@ def test_rows_that_move_while_the_service_runs_are_neither_lost_nor_doubled(lake
         assert in_order(found) == in_order(wanted)
 
 
+def test_files_that_were_replaced_do_not_count(lake: Lake, service: QueryService) -> None:
+    fill(lake)
+    lake.compact("logs", Position({0: 1, 1: 1}))
+    for _ in range(2):
+        found = rows_of(service.execute("one", "SELECT * FROM logs"))
+        assert in_order(found) == in_order(lake.expected("logs", "one"))
+        lake.rewrite("logs")
+
+
+def test_a_commit_between_metadata_and_listing_changes_nothing(
+    lake: Lake, service: QueryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(lake)
+
+    def list_late(store: ObjectStore, topic: str, position: Position) -> Tail:
+        lake.compact("logs", Position({0: 1, 1: 1}))
+        return list_tail(store, topic, position)
+
+    monkeypatch.setattr("icegate_query.cut.list_tail", list_late)
+    found = rows_of(service.execute("one", "SELECT * FROM logs"))
+    assert in_order(found) == in_order(lake.expected("logs", "one"))
+
+
+def test_the_log_is_listed_after_all_metadata_was_read(
+    lake: Lake, service: QueryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a row that a commit moves in between would be in neither."""
+    steps: list[str] = []
+    load = service._catalog.load_table
+
+    def load_table(name: tuple[str, str]) -> IcebergTable:
+        steps.append(name[1])
+        return load(name)
+
+    def list_log(store: ObjectStore, topic: str, position: Position) -> Tail:
+        steps.append(f"log {topic}")
+        return list_tail(store, topic, position)
+
+    monkeypatch.setattr(service._catalog, "load_table", load_table)
+    monkeypatch.setattr("icegate_query.cut.list_tail", list_log)
+    lake.append("logs", [log_row("one", "x")])
+    sql = "SELECT (SELECT count(*) FROM logs) AS l, (SELECT count(*) FROM events) AS e, count(*) AS s FROM spans"
+    assert rows_of(service.execute("one", sql)) == [{"l": 1, "e": 0, "s": 0}]
+    assert steps == ["logs", "events", "spans", "log logs", "log traces"]
+
+
+def test_a_reader_sees_all_that_was_acknowledged_while_others_write_and_compact(
+    lake: Lake, service: QueryService
+) -> None:
+    acknowledged: list[int] = []
+    rounds = 25
+
+    def write() -> None:
+        for number in range(rounds):
+            lake.append("logs", [log_row("one", str(number))])
+            acknowledged.append(number)
+            if number % 4 == 3:
+                lake.compact("logs", Position({0: number - 1}))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while len(acknowledged) < rounds:
+        before = len(acknowledged)
+        found = {int(row["body"]) for row in rows_of(service.execute("one", "SELECT DISTINCT body FROM logs"))}
+        counted = rows_of(service.execute("one", "SELECT count(*) - count(DISTINCT body) AS twice FROM logs"))
+        assert found >= set(range(before))
+        assert counted == [{"twice": 0}]
+    writer.join()
+
+
 def test_committed_leaves_the_log_out(lake: Lake, service: QueryService) -> None:
     fill(lake)
     lake.compact("logs", Position({0: 0}))
@@ -85,12 +160,27 @@ def test_answers_have_the_types_of_the_table(lake: Lake, service: QueryService, 
     assert service.execute("one", "SELECT * FROM spans").collect()[0].schema == TABLES["spans"].schema
 
 
+def test_tables_of_one_topic_with_positions_of_their_own(lake: Lake, service: QueryService) -> None:
+    fill(lake)
+    lake.compact("logs", Position({0: 1}))
+    lake.compact("events", Position({1: 1}))
+    sql = "SELECT * FROM logs UNION ALL SELECT * FROM events"
+    expected = lake.expected("logs", "one") + lake.expected("events", "one")
+    assert in_order(rows_of(service.execute("one", sql))) == in_order(expected)
+
+
 def test_string_views_do_not_leave_the_engine(lake: Lake, service: QueryService) -> None:
     lake.append("logs", [log_row("one", "x")])
-    answer = service.execute(
-        "one", "SELECT arrow_cast(body, 'Utf8View') AS v, [arrow_cast(body, 'Utf8View')] FROM logs"
-    )
-    assert [each.type for each in answer.collect()[0].schema] == [pa.string(), pa.list_(pa.string())]
+    view = "arrow_cast(body, 'Utf8View')"
+    sql = f"SELECT {view} AS v, [{view}] AS l, {{v: {view}}} AS s, arrow_cast(body, 'BinaryView') AS b FROM logs"
+    found, _ = service.execute("one", sql).collect()
+    assert found.schema.types == [
+        pa.string(),
+        pa.list_(pa.string()),
+        pa.struct([pa.field("v", pa.string())]),
+        pa.binary(),
+    ]
+    assert found.to_pylist() == [{"v": "x", "l": ["x"], "s": {"v": "x"}, "b": b"x"}]
 
 
 def test_attributes_by_key(lake: Lake, service: QueryService) -> None:
