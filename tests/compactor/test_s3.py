@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from compactor.lake import DAY, Lake, event, log, span
 from icegate.catalog.open import CatalogOptions
 from icegate.errors import SegmentCorrupt
-from icegate.storage import Location, S3Options
+from icegate.storage import Location
+from s3_server import running_s3
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,31 +22,13 @@ if TYPE_CHECKING:
 @pytest.fixture
 def s3_lake(tmp_path: Path) -> Iterator[tuple[Lake, Callable[[str, bytes], object]]]:
     """A lake in a bucket, and a way to put bytes there behind its back."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    options = S3Options(
-        endpoint=f"http://{host}:{port}",
-        region="us-east-1",
-        access_key_id="testing",
-        secret_access_key="testing",
-        path_style=True,
-    )
-    client = boto3.client(
-        "s3",
-        endpoint_url=options.endpoint,
-        region_name=options.region,
-        aws_access_key_id=options.access_key_id,
-        aws_secret_access_key=options.secret_access_key,
-    )
-    client.create_bucket(Bucket="lake")
-    location = Location.parse("s3://lake/some/where", options)
-    yield (
-        Lake(location, CatalogOptions(f"sqlite:///{tmp_path}/catalog.db")),
-        lambda key, data: client.put_object(Bucket="lake", Key=f"some/where/{key}", Body=data),
-    )
-    client.close()
-    server.stop()
+    with running_s3() as s3:
+        bucket = s3.new_bucket()
+        location = Location.parse(f"s3://{bucket}/some/where", s3.options)
+        yield (
+            Lake(location, CatalogOptions(f"sqlite:///{tmp_path}/catalog.db")),
+            lambda key, data: s3.client.put_object(Bucket=bucket, Key=f"some/where/{key}", Body=data),
+        )
 
 
 def test_rows_reach_the_tables_in_a_bucket(
@@ -62,7 +43,7 @@ def test_rows_reach_the_tables_in_a_bucket(
     assert [report.rows for report in reports] == [8, 4, 1, 0]
     lake.check()
     paths = [task.file.file_path for task in lake.table("logs").scan().plan_files()]
-    assert all(path.startswith("s3://lake/some/where/warehouse/") for path in paths)
+    assert all(path.startswith(f"{lake.location.url}/warehouse/") for path in paths)
 
     lake.append("logs", 0, [log("a", "unreadable")])
     put("wal/logs/0000/00000000000000000002.parquet", b"not a segment")

@@ -3,45 +3,25 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from icegate.catalog.open import CatalogOptions
 from icegate.errors import ObjectNotFound
-from icegate.storage import Location, S3Options
+from icegate.storage import Location
 from icegate.wal import Position
 from icegate_query import QueryService
 from query.lake import Lake, in_order, log_row, random_logs, rows_of
+from s3_server import running_s3
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def bucket() -> Iterator[Location]:
-    server = ThreadedMotoServer("127.0.0.1", 0)
-    server.start()
-    host, port = server.get_host_and_port()
-    options = S3Options(
-        endpoint=f"http://{host}:{port}",
-        region="us-east-1",
-        access_key_id="test",
-        secret_access_key="test",
-        path_style=True,
-    )
-    client = boto3.client(
-        "s3",
-        endpoint_url=options.endpoint,
-        region_name=options.region,
-        aws_access_key_id=options.access_key_id,
-        aws_secret_access_key=options.secret_access_key,
-    )
-    client.create_bucket(Bucket="lake")
-    client.close()
-    yield Location.parse("s3://lake/some/prefix", options)
-    server.stop()
+    with running_s3() as s3:
+        yield Location.parse(f"s3://{s3.new_bucket()}/some/prefix", s3.options)
 
 
 def test_a_lake_on_s3(bucket: Location, tmp_path: Path) -> None:
