@@ -35,7 +35,7 @@ def read_rows(location: Location, slices: Sequence[Slice], schema: pa.Schema) ->
     for key, of_segment in groupby(slices, key=lambda each: each.segment):
         try:
             with files.open_input_file(path_of(location.uri(key.path))) as source:
-                file = pq.ParquetFile(source, pre_buffer=True)
+                file = pq.ParquetFile(source, pre_buffer=True, page_checksum_verification=True)
                 for each in of_segment:
                     yield from _read_slice(file, each, schema)
         except (pa.ArrowException, OSError) as error:

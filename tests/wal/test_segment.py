@@ -243,3 +243,16 @@ def test_damaged_bytes_raise_nothing_but_corrupt() -> None:
                 refused += 1
                 assert "logs/0@7" in str(error)  # noqa: PT017 - one of many, most of which raise
     assert refused > 500
+
+
+def test_a_damaged_page_is_found_out_even_if_it_still_decodes() -> None:
+    seed = Random(5)
+    table = rows("logs", (("t", EPOCH, {"time_unix_nano": seed.randrange(2**62)}) for _ in range(300)))
+    data = encode("logs", table, [Batch("t", 300)], attempt="a", writer="w", created=1).data
+    column = pq.read_metadata(pa.BufferReader(data)).row_group(0).column(table.column_names.index("time_unix_nano"))
+    end = column.data_page_offset + column.total_compressed_size
+    for position in range(end - 300 * 8, end, 100):  # values that do not compress: the page's last bytes
+        damaged = bytearray(data)
+        damaged[position] ^= 0x40
+        with pytest.raises(SegmentCorrupt, match="logs/0@7"):
+            decode(bytes(damaged), "logs/0@7")

@@ -217,7 +217,7 @@ def decode(data: bytes, name: str) -> Segment:
         SegmentCorrupt: not a segment of ours.
     """
     try:
-        file = pq.ParquetFile(pa.BufferReader(data))
+        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
         footer = Footer.from_json((file.metadata.metadata or {}).get(FOOTER_KEY.encode(), b"null"), name)
         table = file.read()
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -271,6 +271,7 @@ def _write(topic: str, table: pa.Table, footer: Footer) -> bytes:
         compression_level=1,
         use_dictionary=_repeating(segment_schema(topic)),
         write_statistics=[name for name in _STATISTICS if name in table.column_names],
+        write_page_checksum=True,  # damage that still decodes would be other rows
         store_schema=False,  # readers know the schema; it would double the footer
     )
     with writer:
