@@ -30,7 +30,7 @@ run: $(INSTALLED) ## Everything on the standard ports, data in ./icegate-data, u
 
 test: $(INSTALLED) ## All tests that need nothing but pip
 	$(BIN)/pytest
-	@echo "not run here: make test-e2e (real peers), make test-long (long simulations and kills)"
+	@echo "not run here: a real Collector, a real S3 server, Postgres, Spark 4, a Spark cluster"
 
 lint: $(INSTALLED) ## Style, types, and which room may import which
 	$(BIN)/ruff format --check src tests benchmarks
