@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from datafusion.plan import LogicalPlan
 
 _TIME: Final = "timestamp"
-_MIRRORED: Final = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "=": "="}
+_FROM: Final = frozenset({">", ">=", "="})
+_TO: Final = frozenset({"<", "<=", "="})
 #: How a plan's text shows a subquery inside an expression.
 _SUBQUERY: Final = "<subquery>"
 
@@ -84,17 +85,11 @@ def _of_predicate(predicate: Expr) -> Bounds:
     left, operator, right = variant.left(), variant.op(), variant.right()
     if operator == "AND":
         return _of_predicate(left).narrowed(_of_predicate(right))
-    if operator not in _MIRRORED:
-        return Bounds()
-    column, literal = _variant(left), _variant(right)
-    if isinstance(column, Literal):
-        column, literal, operator = literal, column, _MIRRORED[operator]
+    column, literal = _variant(left), _variant(right)  # the optimiser puts the literal last, and in the column's type
     if not (isinstance(column, Column) and column.name() == _TIME and isinstance(literal, Literal)):
         return Bounds()
-    if not str(literal.data_type()).startswith("Timestamp(µs"):
-        return Bounds()
     value = literal.value_timestamp()[0]
-    return Bounds(value if operator in (">", ">=", "=") else None, value if operator in ("<", "<=", "=") else None)
+    return Bounds(value if operator in _FROM else None, value if operator in _TO else None)
 
 
 def _variant(expression: Expr) -> object:

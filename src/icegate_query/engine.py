@@ -148,12 +148,8 @@ class Execution:
         """
         if self._stream is None:
             raise StopIteration
-        try:
-            with self._engine.translated():
-                batch = self._engine.wait_for(self._next(self._stream))
-        except BaseException:
-            self.close()
-            raise
+        with self._engine.translated():
+            batch = self._engine.wait_for(self._next(self._stream))
         if batch is None:
             self.close()
             if self._late:

@@ -122,12 +122,7 @@ def union(engine: Engine, table: Table, uris: Iterable[str], batches: Iterable[p
 
 
 def _session() -> SessionContext:
-    config = (
-        SessionConfig()
-        .with_information_schema(enabled=True)
-        .with_create_default_catalog_and_schema(enabled=True)
-        .with_default_catalog_and_schema(NAMESPACE, NAMESPACE)
-    )
+    config = SessionConfig().with_information_schema(enabled=True).with_default_catalog_and_schema(NAMESPACE, NAMESPACE)
     session = SessionContext(config)
     for name in _UNBOUNDED_FUNCTIONS:
         session.deregister_udf(name)

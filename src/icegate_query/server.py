@@ -106,11 +106,7 @@ def create_app(service: QueryService, default_tenant: str | None) -> FastAPI:
 
 def _answer(service: QueryService, tenant: str, asked: _Sql, accepted: str) -> Response:
     answer = service.execute(tenant, asked.sql, asked.read_mode)
-    try:
-        return Response(to_json(answer), media_type=JSON) if accepted == JSON else _Streamed(answer, accepted)
-    except IceGateError:
-        answer.close()
-        raise
+    return Response(to_json(answer), media_type=JSON) if accepted == JSON else _Streamed(answer, accepted)
 
 
 def _accepted(header: str | None) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from icegate_query.engine import Execution
     from icegate_query.plan import Needs
 
-
+#: Threads that read from the store: what they wait for is the network.
 _READERS: Final = 16
 
 
@@ -37,11 +37,12 @@ class QueryOptions:
     """Limits of a query service.
 
     Args:
-        timeout_seconds: a query that is not answered completely by then is cancelled.
+        timeout_seconds: a query that is not answered, and its answer not read, completely by then is cancelled. What
+            runs of it stops at its next pause; a join that makes very many rows of few may be long in coming to one.
         max_rows: rows of an answer that is built in memory; more are cut off, and the answer says so.
         memory_bytes: memory of all executions together; beyond it they spill to disk, or fail.
         tail_cache_bytes: decoded segments kept between queries.
-        max_tail_bytes: encoded bytes of log that one query may read.
+        max_tail_bytes: encoded bytes of log, after a table's position, beyond which read mode ``latest`` is refused.
         target_partitions: threads' worth of work in one query; None = one per core.
     """
 

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -118,6 +121,17 @@ def test_a_file_that_stays_gone_is_an_error_without_its_name(lake: Lake, service
     assert "/" not in str(failed.value)
 
 
+def test_a_file_that_goes_between_planning_and_reading(lake: Lake, service: QueryService) -> None:
+    lake.append("logs", [log_row("one", "a")])
+    lake.compact("logs", Position({0: 0}))
+    (uri,) = lake.files("logs")
+    frame = service._engine.scanner.scan([uri], TABLES["logs"].schema)
+    execution = service._engine.start(frame, time.monotonic() + 10)
+    Path(path_of(uri)).unlink()
+    with pytest.raises(ObjectNotFound, match="removed"):
+        next(execution)
+
+
 def test_a_file_that_cannot_be_read_is_an_error_without_its_name(lake: Lake, service: QueryService) -> None:
     lake.append("logs", [log_row("one", "a")])
     lake.compact("logs", Position({0: 0}))
@@ -231,7 +245,7 @@ def test_a_failure_after_the_first_rows_is_raised(service: QueryService) -> None
 
 def test_an_answer_is_cut_off_at_its_cap(serve: Callable[[QueryOptions], QueryService]) -> None:
     service = serve(QueryOptions(max_rows=10))
-    for rows, truncated in ((9, False), (10, False), (11, True), (100_000, True)):
+    for rows, truncated in ((9, False), (10, False), (11, True), (10**12, True)):
         answer = service.execute("one", f"SELECT value FROM generate_series(1, {rows})")
         table, cut_off = answer.collect()
         assert (table.num_rows, cut_off) == (min(rows, 10), truncated)
@@ -250,8 +264,14 @@ def test_a_catalog_that_does_not_answer(service: QueryService, monkeypatch: pyte
 
 def test_closing_ends_what_is_running(lake: Lake) -> None:
     service = QueryService(lake.location)
-    answer = service.execute("one", "SELECT * FROM generate_series(1, 1000000000000)")
-    service.close()
+    begun = service.execute("one", "SELECT * FROM generate_series(1, 1000000000000)")
+    with ThreadPoolExecutor(1) as threads:
+        endless = threads.submit(service.execute, "one", "SELECT count(*) FROM generate_series(1, 1000000000000)")
+        while not asyncio.all_tasks(service._engine._loop):
+            assert not endless.done()
+        service.close()
+        with pytest.raises(ShuttingDown):
+            endless.result(timeout=30)
     with pytest.raises(ShuttingDown):
-        for _ in answer:
+        for _ in begun:
             pass

@@ -147,7 +147,9 @@ def test_csv_tells_null_from_empty(client: httpx.Client) -> None:
 
 @pytest.mark.parametrize("table", ["logs", "spans", "metrics"])
 def test_arrow(lake: Lake, client: httpx.Client, table: str) -> None:
-    found = pa.ipc.open_stream(ask(client, f"SELECT * FROM {table}", ARROW).content).read_all()
+    content = ask(client, f"SELECT * FROM {table}", ARROW).content
+    assert content.endswith(b"\xff\xff\xff\xff\0\0\0\0")  # the mark of a stream that is complete
+    found = pa.ipc.open_stream(content).read_all()
     assert found.schema == TABLES[table].schema
     assert in_order(found.to_pylist(maps_as_pydicts="strict")) == in_order(lake.expected(table, "one"))
 

@@ -14,13 +14,18 @@ from icegate.storage import path_of
 from icegate.tables import TABLES
 from icegate.wal import Position
 from icegate_query.bounds import Bounds, bounds_of
+from icegate_query.manifests import _decode_manifest
 from icegate_query.service import QueryOptions
 from query.lake import START, Lake, log_row, random_logs, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.table import Table as IcebergTable
+
     from icegate_query import QueryService
+    from icegate_query.manifests import DataFile
 
 DAY = timedelta(days=1)
 
@@ -107,6 +112,22 @@ def test_files_outside_of_the_bounds_are_not_opened(lake: Lake, service: QuerySe
     ]
     with pytest.raises(ObjectNotFound):
         service.execute("one", "SELECT count(*) FROM logs")
+
+
+def test_a_manifest_is_decoded_once(lake: Lake, service: QueryService, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[str] = []
+
+    def decode(table: IcebergTable, manifest: ManifestFile) -> dict[str, list[DataFile]]:
+        decoded.append(manifest.manifest_path)
+        return _decode_manifest(table, manifest)
+
+    monkeypatch.setattr("icegate_query.manifests._decode_manifest", decode)
+    for commits in (1, 2, 3):
+        lake.append("logs", [log_row("one", str(commits))])
+        lake.compact("logs", Position({0: commits - 1}))
+        for tenant in ("one", "two"):
+            rows_of(service.execute(tenant, "SELECT count(*) FROM logs"))
+        assert len(decoded) == len(set(decoded)) == commits
 
 
 def test_a_margin_covers_the_time_between_planning_and_running(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -88,3 +89,12 @@ def test_a_long_chain_of_operators_does_not_end_the_process(service: QueryServic
 
 def test_one_statement_may_end_in_a_semicolon(service: QueryService) -> None:
     assert rows_of(service.execute("one", "SELECT 1 AS n;")) == [{"n": 1}]
+
+
+def test_a_table_whose_read_goes_unnoticed_is_not_empty_but_unknown(
+    lake: Lake, service: QueryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.append("logs", [log_row("one", "a")])
+    monkeypatch.setattr("icegate_query.plan._SCAN", re.compile("another form"))
+    with pytest.raises(QueryError, match="logs"):
+        service.execute("one", "SELECT count(*) FROM logs")

@@ -172,15 +172,17 @@ def test_tables_of_one_topic_with_positions_of_their_own(lake: Lake, service: Qu
 def test_string_views_do_not_leave_the_engine(lake: Lake, service: QueryService) -> None:
     lake.append("logs", [log_row("one", "x")])
     view = "arrow_cast(body, 'Utf8View')"
-    sql = f"SELECT {view} AS v, [{view}] AS l, {{v: {view}}} AS s, arrow_cast(body, 'BinaryView') AS b FROM logs"
+    nested = f"[{view}] AS l, {{v: {view}}} AS s, map(['k'], [{view}]) AS m"
+    sql = f"SELECT {view} AS v, {nested}, arrow_cast(body, 'BinaryView') AS b FROM logs"
     found, _ = service.execute("one", sql).collect()
     assert found.schema.types == [
         pa.string(),
         pa.list_(pa.string()),
         pa.struct([pa.field("v", pa.string())]),
+        pa.map_(pa.string(), pa.string()),
         pa.binary(),
     ]
-    assert found.to_pylist() == [{"v": "x", "l": ["x"], "s": {"v": "x"}, "b": b"x"}]
+    assert found.to_pylist() == [{"v": "x", "l": ["x"], "s": {"v": "x"}, "m": [("k", "x")], "b": b"x"}]
 
 
 def test_attributes_by_key(lake: Lake, service: QueryService) -> None:
