@@ -111,7 +111,9 @@ class QuerySection(_Section):
     """Section [query]."""
 
     timeout: Duration = Field(60.0, description="a query is cancelled after this")
-    max_rows: int = Field(100_000, gt=0, description="rows in an answer; more are cut off and reported")
+    max_rows: int = Field(
+        100_000, gt=0, description="rows in a JSON answer; more are cut off, and it says so; the other forms stream all"
+    )
     memory_bytes: Bytes = Field(1024 * _MIB, description="memory of all queries together; beyond it they spill")
     tail_cache_bytes: Bytes = Field(512 * _MIB, description="decoded WAL segments kept in memory")
     max_tail_bytes: Bytes = Field(8192 * _MIB, description="larger WAL tails are refused in read mode latest")
