@@ -112,7 +112,7 @@ class QuerySection(_Section):
 
     timeout: Duration = Field(60.0, description="a query is cancelled after this")
     max_rows: int = Field(
-        100_000, gt=0, description="rows in a JSON answer; more are cut off, and it says so; the other forms stream all"
+        100_000, gt=0, description="rows in a JSON answer; more are cut off; streams are whole"
     )
     memory_bytes: Bytes = Field(1024 * _MIB, description="memory of all queries together; beyond it they spill")
     tail_cache_bytes: Bytes = Field(512 * _MIB, description="decoded WAL segments kept in memory")
