@@ -56,7 +56,14 @@ def test_sql_without_a_service_says_what_to_start(tmp_path: Path) -> None:
 
 
 def test_config_show_lists_keys_values_and_variables(tmp_path: Path) -> None:
-    done = _run(tmp_path, "config", "show", ICEGATE_SQL_PORT="9999", ICEGATE_S3__SECRET_ACCESS_KEY="hush")
+    done = _run(
+        tmp_path,
+        "config",
+        "show",
+        ICEGATE_SQL_PORT="9999",
+        ICEGATE_S3__SECRET_ACCESS_KEY="hush",
+        ICEGATE_CATALOG__URI="postgresql+psycopg://me:hush@host/db",
+    )
     assert done.returncode == 0
     assert re.search(r"sql_port\s+9999\s+ICEGATE_SQL_PORT", done.stdout)
     assert "hush" not in done.stdout

@@ -177,7 +177,7 @@ def config_show(data: Data = None) -> None:
         value: object = settings
         for part in key.split("."):
             value = getattr(value, part)
-        rows.append((key, value, config.variable(key)))
+        rows.append((key, config.shown(key, value), config.variable(key)))
     out.print(terminal.grid(("key", "value", "environment"), rows))
 
 
