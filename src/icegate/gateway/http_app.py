@@ -96,11 +96,11 @@ async def _read(request: Request, limit: int) -> bytes:
 
 
 @asynccontextmanager
-async def _turn(threads: CapacityLimiter, timeout: float) -> AsyncIterator[None]:
+async def _turn(threads: CapacityLimiter, longest: float) -> AsyncIterator[None]:
     """Wait for a thread, but no longer than a call may take: its client would have gone, and be back with the same."""
     caller = object()
     try:
-        with fail_after(timeout):
+        with fail_after(longest):
             await threads.acquire_on_behalf_of(caller)
     except TimeoutError as error:
         raise Overloaded("too many calls wait for the store; try again later") from error
