@@ -110,3 +110,66 @@ def test_every_key_has_a_variable_that_sets_it() -> None:
 def test_an_empty_default_tenant_means_none_is_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ICEGATE_DEFAULT_TENANT", "")
     assert config.load().default_tenant == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "key"),
+    [
+        ("ICEGATE_GATEWAY__ACK_TIMEOUT", "0", "gateway.ack_timeout"),
+        ("ICEGATE_WAL__APPEND_TIMEOUT", "0s", "wal.append_timeout"),
+        ("ICEGATE_QUERY__TIMEOUT", "0", "query.timeout"),
+    ],
+)
+def test_a_time_limit_of_nothing_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str, key: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=f"^{key}: "):
+        config.load()
+
+
+@pytest.mark.parametrize("value", ["inf", "nan"])
+def test_a_time_is_finite(tmp_path: Path, value: str) -> None:
+    (tmp_path / "icegate.toml").write_text(f"[gateway]\nack_timeout = {value}")
+    with pytest.raises(ConfigError, match=r"^gateway\.ack_timeout: "):
+        config.load()
+
+
+def test_gathering_longer_than_a_call_may_take_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ICEGATE_WAL__LINGER", "4400ms")
+    assert config.load().wal.linger == 4.4
+    monkeypatch.setenv("ICEGATE_WAL__LINGER", "4500ms")
+    with pytest.raises(ConfigError, match=r"^wal\.linger: .*gateway\.ack_timeout"):
+        config.load()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[s3]\nsession_token = 4711", '[s3]\nregion = ["4711"]', '[catalog]\nuri = ["4711"]', 's3 = "4711"'],
+)
+def test_a_wrong_value_where_secrets_are_is_not_repeated(tmp_path: Path, text: str) -> None:
+    (tmp_path / "icegate.toml").write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        config.load()
+    assert "4711" not in str(refused.value)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "icegate.toml").write_bytes(b'data = "\xff"')
+    with pytest.raises(ConfigError, match=r"^icegate\.toml: "):
+        config.load()
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("postgresql+psycopg://me:hush@host/db", "postgresql+psycopg://me:***@host/db"),
+        ("postgresql+psycopg://me:h:u/sh@host/db", "postgresql+psycopg://me:***@host/db"),
+        (
+            "postgresql+psycopg://host/db?user=me&password=hush&x=1",
+            "postgresql+psycopg://host/db?user=me&password=***&x=1",
+        ),
+        ("postgresql+psycopg://me@host:5432/db", "postgresql+psycopg://me@host:5432/db"),
+        ("sqlite:////data/catalog.db", "sqlite:////data/catalog.db"),
+    ],
+)
+def test_an_address_is_shown_without_its_password(uri: str, shown: str) -> None:
+    assert config.shown("catalog.uri", uri) == shown

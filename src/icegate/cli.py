@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from typing import Annotated, Literal, Optional
 
@@ -27,8 +26,6 @@ config_commands = typer.Typer(help="Settings.", no_args_is_help=True)
 app.add_typer(config_commands, name="config")
 
 out = Console(soft_wrap=False)
-# In an address, as the catalog's may hold one.
-_PASSWORD = re.compile(r"(://[^:/@]*:)[^@]*@")
 
 # Typer reads these at run time: Optional, since `X | None` in Annotated aliases is not resolved by every version.
 Data = Annotated[Optional[str], typer.Option("--data", help="a folder, or s3://bucket/prefix")]  # noqa: UP045
@@ -180,7 +177,7 @@ def config_show(data: Data = None) -> None:
         value: object = settings
         for part in key.split("."):
             value = getattr(value, part)
-        rows.append((key, _PASSWORD.sub(r"\1***@", str(value)) if value is not None else None, config.variable(key)))
+        rows.append((key, config.shown(key, value), config.variable(key)))
     out.print(terminal.grid(("key", "value", "environment"), rows))
 
 

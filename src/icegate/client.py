@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from http.client import HTTPException, IncompleteRead
 from typing import TYPE_CHECKING, Final
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
@@ -36,8 +37,8 @@ def sql(
         timeout: seconds to wait for the answer.
 
     Raises:
-        QueryError: the service refused the query; the message is its own.
-        StorageError: the service cannot be reached or cannot answer now.
+        QueryError: the service refused the query, and the message is its own; or there is no query service.
+        StorageError: the service cannot be reached, cannot answer now, or failed on the way.
     """
     headers = {"Content-Type": "application/json", "Accept": ARROW_STREAM}
     if tenant is not None:
@@ -48,10 +49,14 @@ def sql(
             return pa.ipc.open_stream(answer.read()).read_all()
     except HTTPError as error:
         raise _refusal(error) from error
+    except IncompleteRead as error:
+        raise StorageError(f"the query failed before its answer was complete; the log of {url} says why") from error
     except (URLError, TimeoutError, ConnectionError) as error:
         raise StorageError(
             f"no query service answers at {url}: {error}; start one with `icegate up` or `icegate query`"
         ) from error
+    except (HTTPException, ValueError, pa.ArrowException) as error:
+        raise QueryError(f"{url} cannot be asked, or does not answer as a query service does: {error}") from error
 
 
 def _refusal(error: HTTPError) -> IceGateError:

@@ -10,9 +10,18 @@ import os
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -27,6 +36,7 @@ ENV_PREFIX: Final = "ICEGATE_"
 CONFIG_FILE: Final = Path("icegate.toml")
 _MIB: Final = 1024 * 1024
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
+_PASSWORD: Final = re.compile(r"(://[^:/@]*:).*(?=@)|([?&]password=)[^&]*", re.IGNORECASE)
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
 
@@ -47,7 +57,8 @@ def _checked_tenant(name: str) -> str:
         raise ValueError(str(error)) from error
 
 
-Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
+Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0, allow_inf_nan=False)]
+TimeLimit = Annotated[float, BeforeValidator(parse_duration), Field(gt=0, allow_inf_nan=False)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 Bytes = Annotated[int, Field(gt=0)]
 
@@ -79,7 +90,7 @@ class WalSection(_Section):
     shard: int = Field(0, ge=0, le=9999, description="shard this gateway writes; give each gateway its own")
     linger: Duration = Field(0.0, description="gather so long before an append though none is in flight")
     max_segment_bytes: Bytes = Field(64 * _MIB, description="decoded size beyond which a segment takes no more")
-    append_timeout: Duration = Field(4.0, description="give up an append without a clear outcome after this")
+    append_timeout: TimeLimit = Field(4.0, description="give up an append without a clear outcome after this")
 
 
 class GatewaySection(_Section):
@@ -87,7 +98,7 @@ class GatewaySection(_Section):
 
     max_message_bytes: Bytes = Field(64 * _MIB, description="cap on a decompressed request")
     max_inflight_bytes: Bytes = Field(256 * _MIB, description="cap on requests received and not yet durable")
-    ack_timeout: Duration = Field(4.5, description="answer every call within this; clients give up at 5s")
+    ack_timeout: TimeLimit = Field(4.5, description="answer every call within this; clients give up at 5s")
 
 
 class CompactorSection(_Section):
@@ -110,10 +121,8 @@ class SparkSection(_Section):
 class QuerySection(_Section):
     """Section [query]."""
 
-    timeout: Duration = Field(60.0, description="a query is cancelled after this")
-    max_rows: int = Field(
-        100_000, gt=0, description="rows in a JSON answer; more are cut off; streams are whole"
-    )
+    timeout: TimeLimit = Field(60.0, description="a query is cancelled after this")
+    max_rows: int = Field(100_000, gt=0, description="rows in a JSON answer; more are cut off, streams are whole")
     memory_bytes: Bytes = Field(1024 * _MIB, description="memory of all queries together; beyond it they spill")
     tail_cache_bytes: Bytes = Field(512 * _MIB, description="decoded WAL segments kept in memory")
     max_tail_bytes: Bytes = Field(8192 * _MIB, description="larger WAL tails are refused in read mode latest")
@@ -142,6 +151,15 @@ class Settings(BaseSettings):
     spark: SparkSection = SparkSection()
     query: QuerySection = QuerySection()
 
+    @model_validator(mode="after")
+    def _gathers_in_time(self) -> Self:
+        if self.wal.linger >= self.gateway.ack_timeout:
+            raise ValueError(
+                f"wal.linger: {self.wal.linger:g} s is not below gateway.ack_timeout, {self.gateway.ack_timeout:g} s:"
+                " requests would be written and yet refused"
+            )
+        return self
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -167,8 +185,10 @@ def load(**flags: object) -> Settings:
         return Settings(**given)  # type: ignore[arg-type]
     except ValidationError as error:
         raise ConfigError("\n".join(_explain(each) for each in error.errors())) from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{CONFIG_FILE}: not valid TOML: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{CONFIG_FILE}: cannot be read: {error.strerror}") from error
     except ValueError as error:  # a section given as one variable that is not JSON
         raise ConfigError(f"environment: {error}") from error
 
@@ -182,6 +202,11 @@ def known_keys() -> list[str]:
         else:
             keys.append(name)
     return keys
+
+
+def shown(key: str, value: object) -> object:
+    """A setting's value as it may be printed: without the password in an address."""
+    return _PASSWORD.sub(r"\1\2***", value) if key == "catalog.uri" and isinstance(value, str) else value
 
 
 def variable(key: str) -> str:
@@ -198,8 +223,10 @@ def _refuse_unknown_variables() -> None:
 
 def _explain(error: Any) -> str:
     key = ".".join(str(part) for part in error["loc"])
+    if not key:  # what two settings say together
+        return str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
         return f"{key}: no such setting; `icegate config show` lists them all"
     message = error["msg"].removeprefix("Value error, ")
-    given = "" if "secret" in key else f", got {error['input']!r}"
+    given = "" if key.startswith(("s3", "catalog", "spark.conf")) else f", got {error['input']!r}"
     return f"{key}: {message}{given} (set by flag, {variable(key)} or {CONFIG_FILE})"

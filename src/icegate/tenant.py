@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from icegate.errors import InvalidTenant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 #: HTTP header, and in lower case gRPC metadata key, that names the tenant.
 TENANT_HEADER: Final = "X-Scope-OrgID"
@@ -31,3 +34,11 @@ def resolve_tenant(given: str | None, default: str | None) -> str:
             " starting with a letter or digit"
         )
     return tenant
+
+
+def one_tenant(given: Sequence[str]) -> str | None:
+    """The header's value out of all that were sent; several become one that is not a valid name.
+
+    A proxy that adds a tenant to one the client sent itself must not leave it to chance which of them counts.
+    """
+    return ",".join(given) if given else None

@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
 from icegate.errors import IceGateError, MalformedRequest, RequestTooLarge
-from icegate.tenant import TENANT_HEADER, resolve_tenant
+from icegate.tenant import TENANT_HEADER, one_tenant, resolve_tenant
 from icegate_query.answers import JSON, STREAMS, to_json
 from icegate_query.cut import ReadMode  # noqa: TC001 - read at run time, to check what was sent
 
@@ -74,7 +74,7 @@ def create_app(service: QueryService, default_tenant: str | None) -> FastAPI:
     app.add_exception_handler(HTTPException, _refuse_route)
 
     async def answer(request: Request, asked: _Sql) -> Response:
-        tenant = resolve_tenant(request.headers.get(TENANT_HEADER), default_tenant)
+        tenant = resolve_tenant(one_tenant(request.headers.getlist(TENANT_HEADER)), default_tenant)
         accepted = _accepted(request.headers.get("accept"))
         try:
             return await run_in_threadpool(_answer, service, tenant, asked, accepted)

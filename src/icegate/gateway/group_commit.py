@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from icegate.errors import IceGateError, Overloaded
 from icegate.wal import Batch, encode
 
 if TYPE_CHECKING:
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
     from icegate.wal import Appender
 
 log = logging.getLogger(__name__)
+
+
+def as_answer(error: BaseException) -> Exception:
+    """A failure as the requests' answer: an ``Exception`` in any case, and retryable if memory ran out."""
+    if isinstance(error, MemoryError):
+        return Overloaded("there is not enough memory now; send the request again")
+    return error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +86,10 @@ class GroupCommit:
             waiting = [future for part in parts for future in part.waiting]
             try:
                 self._append(parts)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is these requests' answer
-                log.warning("append to %s failed: %s", self._topic, error)
+            except BaseException as error:
+                log.warning("append to %s failed: %s", self._topic, error, exc_info=not isinstance(error, IceGateError))
                 for future in waiting:
-                    future.set_exception(error)
+                    future.set_exception(as_answer(error))
             else:
                 for future in waiting:
                     future.set_result(None)

@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
 from icegate.errors import ConfigError, IceGateError
 from icegate.otlp.status import status_of
-from icegate.tenant import TENANT_HEADER
+from icegate.tenant import TENANT_HEADER, one_tenant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +36,16 @@ _THREADS: Final = 128
 _TRANSPORT_SLACK: Final = 1024 * 1024
 
 
+class _Health(health.HealthServicer):
+    """Answers from a thread of its own: exports that wait for a slow store may take all the others."""
+
+    def Check(self, request: Any, context: Any) -> Any:  # noqa: N802 - the service's name
+        return super().Check(request, context)
+
+
+_Health.Check.experimental_thread_pool = ThreadPoolExecutor(1, "grpc-health")  # type: ignore[attr-defined]
+
+
 class GrpcServer:
     """Serves the three OTLP services and grpc.health.v1 on one port."""
 
@@ -48,7 +58,7 @@ class GrpcServer:
                 ("grpc.so_reuseport", 0),  # a second gateway on this port must fail, not share it by accident
             ],
         )
-        self._health = health.HealthServicer()
+        self._health = _Health()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         for service, topic in _SERVICES.items():
             handler: Any = grpc.unary_unary_rpc_method_handler(
@@ -59,8 +69,9 @@ class GrpcServer:
         reflection.enable_server_reflection(names, self._server)
         for service in ("", *_SERVICES):
             self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
+        address = f"[{host}]" if ":" in host else host
         try:
-            self.port: int = self._server.add_insecure_port(f"{host}:{port}")
+            self.port: int = self._server.add_insecure_port(f"{address}:{port}")
         except RuntimeError as error:
             raise ConfigError(f"grpc_port: cannot listen on {host}:{port}: {error}") from error
         self._server.start()
@@ -75,9 +86,9 @@ class GrpcServer:
 
     def _handler(self, topic: str) -> Callable[[bytes, grpc.ServicerContext], bytes]:
         def export(payload: bytes, context: grpc.ServicerContext) -> bytes:
-            metadata: dict[str, Any] = dict(context.invocation_metadata())
+            tenants = [str(value) for name, value in context.invocation_metadata() if name == TENANT_HEADER.lower()]
             try:
-                self._exporter.export(topic, metadata.get(TENANT_HEADER.lower()), payload)
+                self._exporter.export(topic, one_tenant(tenants), payload)
             except Exception as error:
                 if not isinstance(error, IceGateError):
                     log.exception("export of %s failed", topic)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import logging
+import math
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, fail_after, to_thread
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
-from icegate.errors import IceGateError, MalformedRequest, RequestTooLarge
+from icegate.errors import IceGateError, MalformedRequest, Overloaded, RequestTooLarge
 from icegate.gateway.compression import gunzip
 from icegate.otlp.status import RETRY_DELAY, status_of
-from icegate.tenant import TENANT_HEADER
+from icegate.tenant import TENANT_HEADER, one_tenant
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from icegate.gateway.export import Exporter
 
@@ -29,17 +32,18 @@ _THREADS: Final = 128  # one waits for each call's segment
 def create_app(exporter: Exporter) -> FastAPI:
     """The gateway's HTTP application: the three export paths, ``/healthz`` and ``/readyz``."""
     app = FastAPI(title="IceGate OTLP gateway", docs_url=None, redoc_url=None, openapi_url=None)
-    limiter = CapacityLimiter(_THREADS)
+    threads, unlimited = CapacityLimiter(_THREADS), CapacityLimiter(math.inf)
 
     def endpoint(topic: str) -> Callable[[Request], Awaitable[Response]]:
         async def export(request: Request) -> Response:
             try:
                 encoding = _encoding(request)
                 body = await _read(request, exporter.options.max_message_bytes)
-                tenant = request.headers.get(TENANT_HEADER)
-                await to_thread.run_sync(_export, exporter, topic, tenant, body, encoding, limiter=limiter)
+                tenant = one_tenant(request.headers.getlist(TENANT_HEADER))
+                async with _turn(threads, exporter.options.ack_timeout):
+                    await to_thread.run_sync(_export, exporter, topic, tenant, body, encoding, limiter=unlimited)
             except Exception as error:
-                if not isinstance(error, IceGateError):
+                if not isinstance(error, IceGateError | ClientDisconnect):
                     log.exception("export of %s failed", topic)
                 return _refusal(error)
             return Response(b"", media_type=PROTOBUF)
@@ -89,6 +93,21 @@ async def _read(request: Request, limit: int) -> bytes:
         if len(body) > limit:
             raise RequestTooLarge(f"the body has more than {limit} bytes")
     return bytes(body)
+
+
+@asynccontextmanager
+async def _turn(threads: CapacityLimiter, longest: float) -> AsyncIterator[None]:
+    """Wait for a thread, but no longer than a call may take: its client would have gone, and be back with the same."""
+    caller = object()
+    try:
+        with fail_after(longest):
+            await threads.acquire_on_behalf_of(caller)
+    except TimeoutError as error:
+        raise Overloaded("too many calls wait for the store; try again later") from error
+    try:
+        yield
+    finally:
+        threads.release_on_behalf_of(caller)
 
 
 def _export(exporter: Exporter, topic: str, tenant: str | None, body: bytes, encoding: str) -> None:

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from icegate.gateway.group_commit import Part
+from icegate.gateway.group_commit import Part, as_answer
 from icegate.otlp import Request, decode
 from icegate.tables import TOPICS
 from icegate.wal import Batch
@@ -84,10 +84,14 @@ class Ingest:
     def _decode(self, topic: str, submitted: Sequence[_Submitted]) -> None:
         try:
             decoded = decode(topic, [each.request for each in submitted])
-        except Exception as error:
-            log.exception("decoding %d requests for %s failed", len(submitted), topic)
-            for each in submitted:
-                each.done.set_exception(error)
+        except BaseException as error:
+            if len(submitted) > 1:  # whichever it was, it must not be the others' answer
+                middle = len(submitted) // 2
+                self._decode(topic, submitted[:middle])
+                self._decode(topic, submitted[middle:])
+                return
+            log.exception("decoding a request for %s failed", topic)
+            submitted[0].done.set_exception(as_answer(error))
             return
         batches: list[Batch] = []
         waiting: list[Future[None]] = []

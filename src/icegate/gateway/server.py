@@ -63,8 +63,17 @@ class Gateway:
             }
         )
         exporter = Exporter(self._ingest, self._admission, clock, options.export)
-        self._grpc = GrpcServer(exporter, options.host, options.grpc_port)
-        self._http = HttpServer(create_app(exporter), options.host, options.http_port, setting="http_port")
+        try:
+            self._grpc = GrpcServer(exporter, options.host, options.grpc_port)
+        except BaseException:
+            self._ingest.close()
+            raise
+        try:
+            self._http = HttpServer(create_app(exporter), options.host, options.http_port, setting="http_port")
+        except BaseException:
+            self._grpc.stop(0)
+            self._ingest.close()
+            raise
         self.grpc_port = self._grpc.port
         self.http_port = self._http.port
 
