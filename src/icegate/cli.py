@@ -7,7 +7,6 @@ import sys
 from typing import Annotated, Literal, Optional
 
 import typer
-from rich.console import Console
 
 from icegate import client, config, terminal, wiring
 from icegate.errors import ConfigError, IceGateError
@@ -25,7 +24,7 @@ app.add_typer(wal, name="wal")
 config_commands = typer.Typer(help="Settings.", no_args_is_help=True)
 app.add_typer(config_commands, name="config")
 
-out = Console(soft_wrap=False)
+out = terminal.console()
 
 # Typer reads these at run time: Optional, since `X | None` in Annotated aliases is not resolved by every version.
 Data = Annotated[Optional[str], typer.Option("--data", help="a folder, or s3://bucket/prefix")]  # noqa: UP045
@@ -58,7 +57,9 @@ def up(
         _listening("OTLP/gRPC", settings.host, running.grpc_port, scheme="")
         _listening("OTLP/HTTP", settings.host, running.http_port)
         _listening("SQL", settings.host, running.sql_port)
-        out.print(_examples(settings.host, running.grpc_port, running.http_port, running.sql_port), highlight=False)
+        # Not through rich: these lines are to be copied, and it would break them at the terminal's edge.
+        sys.stdout.write(_examples(settings.host, running.grpc_port, running.http_port, running.sql_port))
+        sys.stdout.flush()
         stop.wait()
         out.print("stopping: flushing what is in flight")
 
@@ -84,6 +85,7 @@ def query(data: Data = None, host: Host = None, sql_port: SqlPort = None) -> Non
     from icegate_query import QueryService, create_app
 
     settings = config.load(data=data, host=host, sql_port=sql_port)
+    wiring.require_data(settings)
     stop = stop_on_signal()
     service = QueryService(wiring.location(settings), wiring.catalog_options(settings), wiring.query_options(settings))
     server = HttpServer(
@@ -101,12 +103,13 @@ def compact(
     once: Annotated[bool, typer.Option("--once", help="compact what is durable now, then exit")] = False,  # noqa: FBT002
     every: Every = None,
 ) -> None:
-    """Roll the WAL into the Iceberg tables, on Spark."""
+    """Roll the WAL into the Iceberg tables, on Spark; in a loop, unless told --once."""
     from icegate_compactor import Compactor, TerminalProgress
 
     if once and every is not None:
         raise ConfigError("--once and --every exclude each other")
     settings = config.load(data=data)
+    wiring.require_data(settings)
     pause = _seconds(every, settings)
     progress = TerminalProgress()
     compactor = Compactor(
@@ -118,6 +121,7 @@ def compact(
     )
     with compactor, progress:
         if not once:
+            out.print(f"compacting {settings.data} every {pause:g} s")
             compactor.run_every(pause, stop_on_signal())
             return
         reports = compactor.run_once()
@@ -139,8 +143,8 @@ def sql(
     """Ask a running query service."""
     address = url or f"http://127.0.0.1:{config.load().sql_port}"
     answer = client.sql(address, sys.stdin.read() if text == "-" else text, tenant=tenant, read_mode=read_mode)
-    out.print(terminal.result(answer))
-    out.print(f"{answer.num_rows} rows")
+    out.print(terminal.result(answer, out.width))
+    out.print(f"{answer.num_rows} row{'' if answer.num_rows == 1 else 's'}")
 
 
 @app.command()
@@ -158,6 +162,7 @@ def wal_status(data: Data = None) -> None:
     from icegate.status import table_lags
 
     settings = config.load(data=data)
+    wiring.require_data(settings)
     location = wiring.location(settings)
     lags = table_lags(location.open_store(), open_catalog(location, wiring.catalog_options(settings)))
     out.print(
@@ -172,25 +177,28 @@ def wal_status(data: Data = None) -> None:
 def config_show(data: Data = None) -> None:
     """Show every setting, its value now and its environment variable."""
     settings = config.load(data=data)
-    rows: list[tuple[str, object, str]] = []
     for key in config.known_keys():
         value: object = settings
         for part in key.split("."):
             value = getattr(value, part)
-        rows.append((key, config.shown(key, value), config.variable(key)))
-    out.print(terminal.grid(("key", "value", "environment"), rows))
+        shown = config.shown(key, value)
+        sys.stdout.write(f"{key} = {'' if shown is None else shown}  # {config.variable(key)}\n")
 
 
 def main() -> None:
     """Entry point: an error of ours is one line on standard error and exit code 1 (2 for a wrong setting)."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     logging.getLogger("icegate").setLevel(logging.INFO)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it tells at length what its caller tells in a line
     try:
         app()
     except ConfigError as error:
         _fail(error, 2)
     except IceGateError as error:
         _fail(error, 1)
+    except KeyboardInterrupt:
+        sys.stderr.write("icegate: interrupted\n")
+        raise SystemExit(130) from None
 
 
 def _fail(error: IceGateError, code: int) -> None:
@@ -213,12 +221,13 @@ def _listening(what: str, host: str, port: int, *, scheme: str = "http://") -> N
 
 def _examples(host: str, grpc_port: int, http_port: int, sql_port: int) -> str:
     shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 - compared, not bound
+    program = sys.argv[0] if sys.argv[0].endswith("icegate") else f"{sys.executable} -m icegate"
     return f"""
 Send something (an empty export is a valid one; a Collector's otlp exporter takes {shown}:{grpc_port}):
   curl -i -X POST -H 'Content-Type: application/x-protobuf' --data-binary '' http://{shown}:{http_port}/v1/logs
 Ask:
   curl -s http://{shown}:{sql_port}/v1/sql -H 'Content-Type: text/plain' -d 'SELECT count(*) AS n FROM logs'
-  icegate sql --url http://{shown}:{sql_port} "SELECT service_name, count(*) AS n FROM spans GROUP BY 1"
+  {program} sql --url http://{shown}:{sql_port} "SELECT service_name, count(*) AS n FROM spans GROUP BY 1"
 Stop with Ctrl-C.
 """
 

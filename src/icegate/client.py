@@ -40,12 +40,14 @@ def sql(
         QueryError: the service refused the query, and the message is its own; or there is no query service.
         StorageError: the service cannot be reached, cannot answer now, or failed on the way.
     """
+    address = (url if "://" in url else f"http://{url}").rstrip("/").removesuffix("/v1/sql")
     headers = {"Content-Type": "application/json", "Accept": ARROW_STREAM}
     if tenant is not None:
         headers[TENANT_HEADER] = tenant
     body = json.dumps({"sql": text, "read_mode": read_mode}).encode()
     try:
-        with urlopen(Request(f"{url.rstrip('/')}/v1/sql", body, headers), timeout=timeout) as answer:  # noqa: S310 - the user's own address
+        request = Request(f"{address}/v1/sql", body, headers)  # noqa: S310 - the user's own address
+        with urlopen(request, timeout=timeout) as answer:  # noqa: S310
             return pa.ipc.open_stream(answer.read()).read_all()
     except HTTPError as error:
         raise _refusal(error) from error

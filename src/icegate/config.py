@@ -135,7 +135,7 @@ class Settings(BaseSettings):
         env_prefix=ENV_PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, toml_file=CONFIG_FILE
     )
 
-    data: str = Field("icegate-data", description="a folder, or s3://bucket/prefix")
+    data: str = Field("icegate-data", min_length=1, description="a folder, or s3://bucket/prefix")
     host: str = Field("127.0.0.1", description="address to listen on; 0.0.0.0 = all")
     grpc_port: Port = Field(4317, description="OTLP/gRPC; 0 = any free port")
     http_port: Port = Field(4318, description="OTLP/HTTP; 0 = any free port")

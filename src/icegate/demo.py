@@ -77,7 +77,7 @@ def run(out: Console) -> int:
     with tempfile.TemporaryDirectory(prefix="icegate-demo-") as folder:
         settings = config.load(data=folder, host="127.0.0.1", grpc_port=0, http_port=0, sql_port=0)
         with Embedded(settings) as running:
-            out.rule("IceGate demo", align="left")
+            out.print("[bold]IceGate demo[/bold]")
             out.print(
                 f"gateway on :{running.grpc_port} (gRPC) and :{running.http_port} (HTTP), SQL on :{running.sql_port}"
             )
@@ -104,7 +104,9 @@ def run(out: Console) -> int:
             )
             for title, text in _SAMPLES:
                 out.print(
-                    terminal.result(client.sql(url, text, tenant=TENANTS[0]), title=f"{title}, tenant {TENANTS[0]}")
+                    terminal.result(
+                        client.sql(url, text, tenant=TENANTS[0]), out.width, title=f"{title}, tenant {TENANTS[0]}"
+                    )
                 )
             exact = tally.refused == 0 and right_after == latest == committed == tally.acknowledged
     out.print(

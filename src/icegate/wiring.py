@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from icegate.errors import ConfigError
 from icegate.gateway.export import ExportOptions
 from icegate.gateway.group_commit import CommitOptions
 from icegate.gateway.server import GatewayOptions
@@ -32,6 +34,19 @@ def location(settings: Settings) -> Location:
             path_style=s3.path_style,
         ),
     )
+
+
+def require_data(settings: Settings) -> None:
+    """For what only reads or moves data on: a folder that is not there is a mistake, not an empty lake.
+
+    Raises:
+        ConfigError: no such folder.
+    """
+    place = location(settings)
+    if place.is_local and not Path(place.url).is_dir():
+        raise ConfigError(
+            f"data: there is no folder {place.url}; `icegate up` and `icegate gateway` make one, or set --data"
+        )
 
 
 def catalog_options(settings: Settings) -> CatalogOptions:
