@@ -65,14 +65,23 @@ def test_config_show_lists_keys_values_and_variables(tmp_path: Path) -> None:
         ICEGATE_CATALOG__URI="postgresql+psycopg://me:hush@host/db",
     )
     assert done.returncode == 0
-    assert re.search(r"sql_port\s+9999\s+ICEGATE_SQL_PORT", done.stdout)
+    assert "sql_port = 9999  # ICEGATE_SQL_PORT" in done.stdout.splitlines()
     assert "hush" not in done.stdout
 
 
 def test_wal_status_of_an_empty_lake(tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
     done = _run(tmp_path, "wal", "status", "--data", "lake")
     assert done.returncode == 0, done.stderr
     assert "position" in done.stdout
+
+
+@pytest.mark.parametrize("command", [("wal", "status"), ("compact", "--once"), ("query", "--sql-port", "0")])
+def test_a_folder_that_is_not_there_is_a_mistake_and_is_not_made(tmp_path: Path, command: tuple[str, ...]) -> None:
+    done = _run(tmp_path, *command, "--data", "typo")
+    assert done.returncode == 2
+    assert f"there is no folder {tmp_path}/typo" in done.stderr
+    assert not list(tmp_path.iterdir())
 
 
 class _Running:
@@ -114,6 +123,7 @@ def test_each_role_says_where_it_listens_is_ready_and_ends_on_sigterm(tmp_path: 
         "query": ("--sql-port", "0"),
     }[role]
     ports = {"up": ("OTLP/HTTP", "SQL"), "gateway": ("OTLP/HTTP",), "query": ("SQL",)}[role]
+    (tmp_path / "lake").mkdir()
     with _Running(tmp_path, role, "--data", "lake", *flags) as running:
         for name in ports:
             port = running.port(name)
@@ -127,6 +137,7 @@ def test_each_role_says_where_it_listens_is_ready_and_ends_on_sigterm(tmp_path: 
 
 def test_the_roles_work_together_from_the_shell(tmp_path: Path) -> None:
     """What README.md tells to type: gateway and query apart, SQL, status, a compaction from cron."""
+    (tmp_path / "lake").mkdir()
     gateway = _Running(tmp_path, "gateway", "--data", "lake", "--grpc-port", "0", "--http-port", "0")
     query = _Running(tmp_path, "query", "--data", "lake", "--sql-port", "0")
     with gateway, query:
@@ -164,6 +175,7 @@ def test_the_roles_work_together_from_the_shell(tmp_path: Path) -> None:
 
 
 def test_compaction_that_cannot_start_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
     done = _run(tmp_path, "compact", "--once", "--data", "lake", ICEGATE_SPARK__JAVA_HOME="/nowhere")
     assert done.returncode == 1
     assert done.stderr.startswith("icegate: Spark needs Java, and /nowhere/bin/java does not run")

@@ -49,7 +49,7 @@ _SAMPLES: Final = (
     ),
     (
         "Failed orders, each with its trace (logs joined to spans)",
-        """SELECT l.timestamp, l.attributes['order.id'] AS order_id, l.body, s.status_message
+        """SELECT l.attributes['order.id'] AS order_id, s.status_message, l.trace_id
            FROM logs l JOIN spans s ON l.trace_id = s.trace_id AND l.span_id = s.span_id
            WHERE l.severity_number >= 17 ORDER BY l.timestamp LIMIT 3""",
     ),
@@ -103,11 +103,8 @@ def run(out: Console) -> int:
                 )
             )
             for title, text in _SAMPLES:
-                out.print(
-                    terminal.result(
-                        client.sql(url, text, tenant=TENANTS[0]), out.width, title=f"{title}, tenant {TENANTS[0]}"
-                    )
-                )
+                answer = client.sql(url, text, tenant=TENANTS[0])
+                out.print(terminal.result(answer, out.width, title=f"{title}, tenant {TENANTS[0]}"))
             exact = tally.refused == 0 and right_after == latest == committed == tally.acknowledged
     out.print(
         f"[bold]{'every count is exact' if exact else 'COUNTS DIFFER'}[/bold], {time.monotonic() - started:.0f} s"
