@@ -177,6 +177,24 @@ def test_unknown_and_landed_is_acknowledged_and_not_appended_twice(log: Log) -> 
     assert log.tried() == [0]
 
 
+def test_unknown_and_landed_is_not_acknowledged_before_its_name_is_durable(log: Log) -> None:
+    log.store.script = [Put.lost_after]
+    log.store.before = failing(1, "settle")
+    encoded = new()
+    assert log.append(encoded) == 0
+    assert log.tried() == [0, 0]  # asked again, and "exists" is only said of a durable name
+    assert log.attempts() == {0: encoded.attempt}
+
+
+def test_an_unknown_outcome_keeps_the_stores_words_to_itself(log: Log) -> None:
+    log.append()
+    log.store.before = failing(1000, "put", only=".parquet")
+    with pytest.raises(AppendUnknown) as caught:
+        log.append()
+    assert "put failed" not in str(caught.value)
+    assert "put failed" in str(caught.value.__cause__)
+
+
 def test_unknown_and_absent_tries_the_same_offset_again_after_a_pause(log: Log) -> None:
     log.store.script = [Put.lost_before, Put.lost_before]
     before = log.clock.time

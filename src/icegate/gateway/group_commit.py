@@ -87,7 +87,8 @@ class GroupCommit:
             try:
                 self._append(parts)
             except BaseException as error:
-                log.warning("append to %s failed: %s", self._topic, error, exc_info=not isinstance(error, IceGateError))
+                told = f"{error} ({error.__cause__})" if error.__cause__ else error
+                log.warning("append to %s failed: %s", self._topic, told, exc_info=not isinstance(error, IceGateError))
                 for future in waiting:
                     future.set_exception(as_answer(error))
             else:

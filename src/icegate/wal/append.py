@@ -77,10 +77,11 @@ class Appender:
                 continue
             if key is not None:
                 return key
+        # The store's own words name paths, hosts and buckets: they are the cause, for the log, and not the answer.
         raise AppendUnknown(
-            f"append to {self._shard.topic}/{self._shard.number} had no clear outcome after {timeout:g} s"
-            f" (last answer: {last_error}); send it again"
-        )
+            f"append to {self._shard.topic}/{self._shard.number} had no clear outcome after {timeout:g} s;"
+            " send it again"
+        ) from last_error
 
     def _try_once(self, segment: Encoded) -> SegmentKey | None:
         """One step of the table above: the key if the append is done, None to go on at ``self._next``."""
@@ -104,6 +105,8 @@ class Appender:
                 if self._next == key.offset:
                     raise StoreAmbiguous(f"{key} exists, says the store, and shows no sign of it")
                 return None
+            if unclear is not None:
+                self._store.settle(self._shard.prefix)  # that it can be read does not yet mean that it will stay
         if self._is_fenced(key):
             self._next = None
             return None
