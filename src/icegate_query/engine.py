@@ -64,6 +64,7 @@ class Engine:
         self.scanner = ParquetScanner(self.context)
         self._names = (location.url.removeprefix("s3://").strip("/"), f"{WAREHOUSE}/")
         # Executions are awaited on a loop of their own: only an awaited execution can be cancelled.
+        self._closing, self._closed = threading.Lock(), False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="query-engine", daemon=True)
         self._thread.start()
@@ -79,10 +80,12 @@ class Engine:
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the engine's loop, from any other thread."""
-        if self._loop.is_closed():
-            work.close()
-            raise ShuttingDown("the query service is closed")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        with self._closing:  # what comes after ``close`` has begun would wait on a loop that has stopped
+            if self._closed:
+                work.close()
+                raise ShuttingDown("the query service is closed")
+            running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return running.result()
 
     @contextmanager
     def translated(self) -> Iterator[None]:
@@ -113,7 +116,11 @@ class Engine:
 
     def close(self) -> None:
         """Cancel what is running and stop."""
-        self.wait_for(_cancel_others())
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+        asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

@@ -20,7 +20,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
-from icegate.errors import IceGateError, MalformedRequest, RequestTooLarge
+from icegate.errors import IceGateError, MalformedRequest, RequestTooLarge, StorageError
 from icegate.tenant import TENANT_HEADER, one_tenant, resolve_tenant
 from icegate_query.answers import JSON, STREAMS, to_json
 from icegate_query.cut import ReadMode  # noqa: TC001 - read at run time, to check what was sent
@@ -145,7 +145,11 @@ def _problem(status: int, title: str, detail: str, headers: dict[str, str] | Non
 async def _refuse(_: Request, error: Exception) -> Response:
     assert isinstance(error, IceGateError)  # noqa: S101 - what the handler is registered for
     headers = _RETRY_AFTER if error.retryable else None
-    return _problem(error.http_status, type(error).__name__, str(error), headers)
+    detail = str(error)
+    if isinstance(error, StorageError):  # its words may name folders, hosts and buckets
+        _log.warning("a query failed: %s", error)
+        detail = "data cannot be read now; try again"
+    return _problem(error.http_status, type(error).__name__, detail, headers)
 
 
 async def _refuse_parameters(_: Request, error: Exception) -> Response:

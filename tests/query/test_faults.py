@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -275,3 +276,29 @@ def test_closing_ends_what_is_running(lake: Lake) -> None:
     with pytest.raises(ShuttingDown):
         for _ in begun:
             pass
+
+
+def test_nothing_starts_once_closing_has_begun(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = QueryService(lake.location)
+    engine = service._engine
+    started: list[BaseException] = []
+    stop = engine._loop.call_soon_threadsafe
+
+    def start_another(*args: Any, **named: Any) -> Any:
+        if args[0] == engine._loop.stop:
+            late = threading.Thread(target=ask, daemon=True)
+            late.start()
+            late.join(10)
+            assert not late.is_alive()
+        return stop(*args, **named)
+
+    def ask() -> None:
+        try:
+            service.execute("one", "SELECT 1")
+        except ShuttingDown as error:
+            started.append(error)
+
+    monkeypatch.setattr(engine._loop, "call_soon_threadsafe", start_another)
+    service.close()
+    assert len(started) == 1
+    engine.close()

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 import uvicorn
 
+from icegate.errors import StorageError
 from icegate.storage import Location
 from icegate.tables import TABLES
 from icegate.wal import Position
@@ -369,6 +370,24 @@ def test_health(client: httpx.Client, service: QueryService, monkeypatch: pytest
         patched.setattr(service._catalog, "load_namespace_properties", fail)
         assert "10.0.0.1" not in assert_problem(client.get("/readyz"), 503, "CatalogUnavailable")["detail"]
         assert client.get("/healthz").status_code == 200
+
+
+def test_two_tenants_in_one_request_are_refused(client: httpx.Client) -> None:
+    headers = [("X-Scope-OrgID", "one"), ("X-Scope-OrgID", "two")]
+    assert_problem(client.post("/v1/sql", content="SELECT 1", headers=headers), 400, "InvalidTenant")
+
+
+def test_a_store_that_fails_keeps_its_words_to_itself(
+    client: httpx.Client, service: QueryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise StorageError("cannot list wal/logs/ in /srv/data: no route to 10.0.0.1")
+
+    monkeypatch.setattr(service._store, "list_after", fail)
+    answer = client.post("/v1/sql", json={"sql": "SELECT count(*) FROM logs"})
+    assert_problem(answer, 503, "StorageError")
+    assert "retry-after" in answer.headers
+    assert not any(each in answer.text for each in ("/srv", "10.0.0.1", "wal/"))
 
 
 def test_ready_needs_the_store(tmp_path: Any) -> None:
