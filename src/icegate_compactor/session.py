@@ -73,17 +73,17 @@ class Engine:
         session = self._start()
         context = session.sparkContext
         group = f"icegate-{uuid.uuid4()}"
-        context.setJobGroup(group, f"IceGate: stage {len(rows)} units", True)
-        frame = session.createDataFrame(context.parallelize(rows, len(rows)), schema, verifySchema=False)
         try:
+            context.setJobGroup(group, f"IceGate: stage {len(rows)} units", True)
+            frame = session.createDataFrame(context.parallelize(rows, len(rows)), schema, verifySchema=False)
             with _polled(context.statusTracker(), group, progress):
                 collected: list[Any] = frame.mapInArrow(task, result).collect()
-        except (ConnectionError, EOFError) as error:
-            raise EngineUnavailable(f"Spark's JVM went away: {error!r}") from error
         except Exception as error:
+            if _is_gone(error):
+                self.close()
+                _forget_jvm()
+                raise EngineUnavailable(f"Spark's JVM went away: {error!r}") from error
             if type(error).__module__.startswith(("py4j", "pyspark")):
-                if type(error).__name__ == "Py4JNetworkError":
-                    raise EngineUnavailable(f"Spark's JVM went away: {error}") from error
                 raise StageFailed(f"staging failed on Spark: {_reason(error)}") from error
             raise
         except BaseException:
@@ -245,6 +245,30 @@ def _polled(tracker: Any, group: str, progress: Callable[[int, int], None]) -> I
     finally:
         finished.set()
         thread.join()
+
+
+def _is_gone(error: BaseException) -> bool:
+    """Whether this is the JVM's end and not an answer of its."""
+    return isinstance(error, ConnectionError | EOFError) or type(error).__name__ == "Py4JNetworkError"
+
+
+def _forget_jvm() -> None:
+    """Pyspark would go on talking to the JVM it has started first; without it, the next session starts another."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    # There is no other way than their privates: their own ``stop`` asks the JVM first, and stops there.
+    context: Any = SparkContext._active_spark_context  # noqa: SLF001
+    if context is not None:
+        context._jsc = None  # noqa: SLF001
+        context.stop()
+    gateway: Any = SparkContext._gateway  # noqa: SLF001
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+    SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
+    with suppress(Exception):
+        gateway.close()
+    if (process := getattr(gateway, "proc", None)) is not None:
+        process.stdin.close()  # a JVM that lives after all ends with it
 
 
 def _reason(error: BaseException) -> str:

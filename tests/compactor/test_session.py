@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from compactor.lake import Lake, event, log
+from compactor.lake import Lake, event, log, span
 from compactor.watch import Watch
 from icegate.errors import EngineUnavailable, StageFailed
 from icegate_compactor import CompactOptions, Compactor, SparkOptions, TerminalProgress
@@ -127,6 +127,40 @@ def test_a_task_that_fails_is_tried_again_and_then_told_in_its_own_words(tmp_pat
     with pytest.raises(StageFailed, match=r"^staging failed on Spark: OSError: the disk is on fire$"):
         Engine(SparkOptions()).run([(1,)], "n int", fail, "n int", lambda _done, _total: None)
     assert tries.read_text() == "xxx"
+
+
+def test_a_jvm_that_dies_is_said_and_the_next_run_starts_another() -> None:
+    engine = Engine(SparkOptions())
+
+    def run() -> list[int]:
+        rows = engine.run([(1,), (2,)], "n int", lambda batches: batches, "n int", lambda _done, _total: None)
+        return sorted(row.n for row in rows)
+
+    assert run() == [1, 2]
+    jvm = engine._session.sparkContext._gateway.proc
+    jvm.kill()
+    jvm.wait(30)
+    with pytest.raises(EngineUnavailable, match="JVM went away"):
+        run()
+    assert run() == [1, 2]
+
+
+def test_a_table_that_fails_keeps_no_other_from_being_compacted(
+    lake: Lake, compactor: Callable[..., Compactor], caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(Watch):
+        def planned(self, plan: Any) -> None:
+            super().planned(plan)
+            if plan.table.name in ("logs", "events"):
+                raise OSError(f"{plan.table.name}: as a driver says it")
+
+    lake.append("logs", 0, [log("a", "1"), event("a", "e")])
+    lake.append("traces", 0, [span("a", "s")])
+    watch = Failing()
+    with pytest.raises(OSError, match=r"^logs: "), caplog.at_level(logging.ERROR):
+        compactor(lake, watch).run_once()
+    assert "events: as a driver says it" in caplog.text
+    assert dict(watch.published_rows) == {"spans": 1}
 
 
 def test_a_loop_outlives_a_failure_and_stops_when_told(
