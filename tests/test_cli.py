@@ -174,6 +174,16 @@ def test_the_roles_work_together_from_the_shell(tmp_path: Path) -> None:
         assert (again.returncode, again.stdout.count("nothing-to-do")) == (0, 4)
 
 
+@pytest.mark.parametrize(
+    ("flags", "says"), [(("--once", "--every", "5s"), "exclude each other"), (("--every", "soon"), "not a duration")]
+)
+def test_flags_of_compact_that_make_no_sense_are_one_line(tmp_path: Path, flags: tuple[str, ...], says: str) -> None:
+    done = _run(tmp_path, "compact", *flags, "--data", "lake")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert says in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_compaction_that_cannot_start_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "lake").mkdir()
     done = _run(tmp_path, "compact", "--once", "--data", "lake", ICEGATE_SPARK__JAVA_HOME="/nowhere")

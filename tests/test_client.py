@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -88,3 +89,8 @@ def test_an_address_that_is_none_is_an_error_of_ours(url: str) -> None:
 def test_a_tenant_that_is_no_header_is_an_error_of_ours() -> None:
     with _answering(_http("200 OK", _arrow())) as (url, _), pytest.raises(QueryError):
         client.sql(url, "SELECT 1", tenant="a\nb")
+
+
+def test_a_server_that_says_nothing_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(StorageError):
+        client.sql(f"http://127.0.0.1:{silent.getsockname()[1]}", "SELECT 1", timeout=0.1)
