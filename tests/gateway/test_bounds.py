@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import Future
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from icegate.clock import SystemClock
 from icegate.errors import ConfigError
 from icegate.gateway import ingest
 from icegate.gateway.group_commit import CommitOptions, GroupCommit, Part
+from icegate.gateway.receipt import Receipt
 from icegate.gateway.server import Gateway, GatewayOptions
 from icegate.otlp import Request, decode
 from icegate.wal import Appender, Batch, Shard
@@ -30,8 +30,8 @@ def _commit(store: HeldStore, options: CommitOptions) -> GroupCommit:
     return GroupCommit("logs", appender, writer="w", clock=SystemClock(), options=options)
 
 
-def _add(commit: GroupCommit, body: str) -> Future[None]:
-    done: Future[None] = Future()
+def _add(commit: GroupCommit, body: str) -> Receipt:
+    done = Receipt(lambda: None)
     commit.add(Part(decode("logs", [Request("t1", logs(body), 1)]).table, [Batch("t1", 1)], [done]))
     return done
 
@@ -94,7 +94,7 @@ def test_no_more_is_decoded_at_once_than_its_bound(
     monkeypatch.setattr(ingest, "_MICRO_BATCH_BYTES", 2 * len(payload))
     inner = running.gateway._ingest
     with inner._changed:  # so that the worker finds all of them at once
-        calls = [inner.submit("logs", Request("t1", payload, 1)) for _ in range(5)]
+        calls = [inner.submit("logs", Request("t1", payload, 1), released=lambda: None) for _ in range(5)]
     for call in calls:
         call.result(timeout=30)
     assert decoded == [2, 2, 1]

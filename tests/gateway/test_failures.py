@@ -71,7 +71,10 @@ def test_a_request_that_the_decoder_fails_on_harms_none_that_came_with_it(
 
     monkeypatch.setattr(ingest, "decode", decode)
     with running.gateway._ingest._changed:  # hold the worker, so that it takes all of these at once
-        calls = [running.gateway._ingest.submit("logs", each) for each in _requests("a", "poison", "b", "c")]
+        calls = [
+            running.gateway._ingest.submit("logs", each, released=lambda: None)
+            for each in _requests("a", "poison", "b", "c")
+        ]
     running.store.go.set()
     assert first.result(timeout=30) == b""
     failed = [call.exception(timeout=30) for call in calls]

@@ -56,10 +56,9 @@ class Exporter:
         request = Request(resolve_tenant(tenant, self.options.default_tenant), payload, self._clock.now())
         size = len(payload)
         self._admission.acquire(size)
-        done = self._ingest.submit(topic, request)
-        # Released when the rows are settled, not when the client has its answer: until then they take memory.
-        done.add_done_callback(lambda _: self._admission.release(size))
+        receipt = self._ingest.submit(topic, request, released=lambda: self._admission.release(size))
         try:
-            done.result(timeout=self.options.ack_timeout)
+            receipt.result(timeout=self.options.ack_timeout)
         except TimeoutError as error:
+            receipt.cancel()  # in vain if its append is under way: that may succeed yet
             raise AppendUnknown(f"not durable within {self.options.ack_timeout:g} s; send the request again") from error

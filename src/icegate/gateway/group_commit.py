@@ -7,8 +7,10 @@ import threading
 import uuid
 from collections import deque
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from icegate.errors import IceGateError, Overloaded
@@ -16,9 +18,9 @@ from icegate.wal import Batch, encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from concurrent.futures import Future
 
     from icegate.clock import Clock
+    from icegate.gateway.receipt import Receipt
     from icegate.wal import Appender
 
 log = logging.getLogger(__name__)
@@ -37,7 +39,16 @@ class Part:
 
     table: pa.Table
     batches: Sequence[Batch]
-    waiting: Sequence[Future[None]]
+    waiting: Sequence[Receipt]
+
+    def only(self, kept: Sequence[bool]) -> Part:
+        """The part without the requests that are not ``kept``."""
+        if all(kept):
+            return self
+        rows = np.repeat(kept, [batch.rows for batch in self.batches])
+        return Part(
+            self.table.filter(pa.array(rows)), list(compress(self.batches, kept)), list(compress(self.waiting, kept))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +80,7 @@ class GroupCommit:
         self._thread.start()
 
     def add(self, part: Part) -> None:
-        """Queue rows; their futures resolve when the segment is durable, or with the append's error."""
+        """Queue rows; their receipts resolve when the segment is durable, or with the append's error."""
         with self._changed:
             self._parts.append(part)
             self._changed.notify()
@@ -83,17 +94,20 @@ class GroupCommit:
 
     def _run(self) -> None:
         while parts := self._gather():
-            waiting = [future for part in parts for future in part.waiting]
+            claims = [[receipt.claim() for receipt in part.waiting] for part in parts]
+            waiting = [each for part, kept in zip(parts, claims, strict=True) for each in compress(part.waiting, kept)]
+            if not waiting:
+                continue
             try:
-                self._append(parts)
+                self._append([part.only(kept) for part, kept in zip(parts, claims, strict=True)])
             except BaseException as error:
                 told = f"{error} ({error.__cause__})" if error.__cause__ else error
                 log.warning("append to %s failed: %s", self._topic, told, exc_info=not isinstance(error, IceGateError))
-                for future in waiting:
-                    future.set_exception(as_answer(error))
+                for receipt in waiting:
+                    receipt.set_exception(as_answer(error))
             else:
-                for future in waiting:
-                    future.set_result(None)
+                for receipt in waiting:
+                    receipt.set_result(None)
 
     def _gather(self) -> list[Part]:
         """Everything that waits, up to the size bound; empty once closed and drained."""

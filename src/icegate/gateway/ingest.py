@@ -9,17 +9,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from icegate.gateway.group_commit import Part, as_answer
+from icegate.gateway.receipt import Receipt
 from icegate.otlp import Request, decode
 from icegate.tables import TOPICS
 from icegate.wal import Batch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from icegate.gateway.group_commit import GroupCommit
 
@@ -33,7 +33,7 @@ _MICRO_BATCH_BYTES: Final = 32 * 1024 * 1024
 class _Submitted:
     topic: str
     request: Request
-    done: Future[None]
+    receipt: Receipt
 
 
 class Ingest:
@@ -47,13 +47,13 @@ class Ingest:
         self._worker = threading.Thread(target=self._run, name="decode", daemon=True)
         self._worker.start()
 
-    def submit(self, topic: str, request: Request) -> Future[None]:
-        """Queue a request. The future resolves when its records are durable, or with the reason why not."""
-        done: Future[None] = Future()
+    def submit(self, topic: str, request: Request, *, released: Callable[[], None]) -> Receipt:
+        """Queue a request; ``released`` is called once it takes no more memory."""
+        receipt = Receipt(released)
         with self._changed:
-            self._queue.append(_Submitted(topic, request, done))
+            self._queue.append(_Submitted(topic, request, receipt))
             self._changed.notify()
-        return done
+        return receipt
 
     def close(self) -> None:
         """Decode and append what was submitted, then stop. Nothing may be submitted afterwards."""
@@ -66,8 +66,9 @@ class Ingest:
 
     def _run(self) -> None:
         while batch := self._take():
+            waiting = [each for each in batch if not each.receipt.cancelled() or each.receipt.claim()]
             for topic in TOPICS:
-                if of_topic := [each for each in batch if each.topic == topic]:
+                if of_topic := [each for each in waiting if each.topic == topic]:
                     self._decode(topic, of_topic)
 
     def _take(self) -> list[_Submitted]:
@@ -91,17 +92,19 @@ class Ingest:
                 self._decode(topic, submitted[middle:])
                 return
             log.exception("decoding a request for %s failed", topic)
-            submitted[0].done.set_exception(as_answer(error))
+            if submitted[0].receipt.claim():
+                submitted[0].receipt.set_exception(as_answer(error))
             return
         batches: list[Batch] = []
-        waiting: list[Future[None]] = []
+        waiting: list[Receipt] = []
         for index, each in enumerate(submitted):
-            if index in decoded.failures:
-                each.done.set_exception(decoded.failures[index])
-            elif decoded.rows[index] == 0:
-                each.done.set_result(None)
-            else:
+            if decoded.rows[index]:
                 batches.append(Batch(each.request.tenant, decoded.rows[index]))
-                waiting.append(each.done)
+                waiting.append(each.receipt)
+            elif each.receipt.claim():
+                if index in decoded.failures:
+                    each.receipt.set_exception(decoded.failures[index])
+                else:
+                    each.receipt.set_result(None)
         if waiting:
             self._commits[topic].add(Part(decoded.table, batches, waiting))
