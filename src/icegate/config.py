@@ -125,7 +125,7 @@ class QuerySection(_Section):
     max_rows: int = Field(100_000, gt=0, description="rows in a JSON answer; more are cut off, streams are whole")
     memory_bytes: Bytes = Field(1024 * _MIB, description="memory of all queries together; beyond it they spill")
     tail_cache_bytes: Bytes = Field(512 * _MIB, description="decoded WAL segments kept in memory")
-    max_tail_bytes: Bytes = Field(8192 * _MIB, description="larger WAL tails are refused in read mode latest")
+    max_tail_bytes: Bytes = Field(1024 * _MIB, description="larger WAL tails are refused in read mode latest")
 
 
 class Settings(BaseSettings):

@@ -50,7 +50,7 @@ class QueryOptions:
     max_rows: int = 100_000
     memory_bytes: int = 1 << 30
     tail_cache_bytes: int = 512 << 20
-    max_tail_bytes: int = 8 << 30
+    max_tail_bytes: int = 1 << 30
     target_partitions: int | None = None
 
 
