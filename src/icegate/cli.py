@@ -109,8 +109,8 @@ def compact(
     if once and every is not None:
         raise ConfigError("--once and --every exclude each other")
     settings = config.load(data=data)
-    wiring.require_data(settings)
     pause = _seconds(every, settings)
+    wiring.require_data(settings)
     progress = TerminalProgress()
     compactor = Compactor(
         wiring.location(settings),
