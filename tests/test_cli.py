@@ -190,3 +190,17 @@ def test_compaction_that_cannot_start_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("icegate: Spark needs Java, and /nowhere/bin/java does not run")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_command_whose_packages_are_not_installed_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    missing = tmp_path / "missing"
+    missing.mkdir()
+    (missing / "pyiceberg.py").write_text("raise ModuleNotFoundError('No module named pyiceberg', name='pyiceberg')")
+    path = os.pathsep.join([str(missing), *sys.path])
+    for command in (("compact", "--once"), ("query",), ("wal", "status")):
+        done = _run(tmp_path, *command, "--data", "lake", PYTHONPATH=path)
+        assert done.returncode == 2
+        assert done.stderr == (
+            "icegate: this command needs pyiceberg, which is not installed: pip install 'icegate[all]'\n"
+        )

@@ -196,6 +196,10 @@ def main() -> None:
         _fail(error, 2)
     except IceGateError as error:
         _fail(error, 1)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("icegate"):
+            raise
+        _fail(ConfigError(f"this command needs {error.name}, which is not installed: pip install 'icegate[all]'"), 2)
     except KeyboardInterrupt:
         sys.stderr.write("icegate: interrupted\n")
         raise SystemExit(130) from None
