@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import socket
 import threading
 from collections import Counter
 from dataclasses import asdict
@@ -118,6 +119,37 @@ def test_each_count_is_exact_before_during_and_after_compaction(tmp_path: Path) 
         _check(running, sent)
         _check(running, sent, "committed")
         _check_segments_landed_once(running, sent)
+
+
+def test_stopping_ends_ingest_first_and_lets_a_compaction_under_way_finish(tmp_path: Path) -> None:
+    gate = Gate()
+    running = Embedded(_settings(str(tmp_path / "data")), observer=gate)
+    sent = _send_all(running, "before", 5)
+    running.compact_every(3600)
+    assert gate.reached.get(timeout=120) == "staged"
+    stopping = threading.Thread(target=running.close)
+    stopping.start()
+    while _answers(running.http_port):
+        assert stopping.is_alive()
+    assert stopping.is_alive()  # the compaction is held
+    gate.go_on()
+    while stopping.is_alive():
+        try:
+            gate.reached.get(timeout=0.2)
+        except queue.Empty:
+            continue
+        gate.go_on()
+    assert not _answers(running.sql_port)
+    with Embedded(_settings(str(tmp_path / "data"))) as again:
+        _check(again, sent, "committed")
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=10).close()
+    except ConnectionRefusedError:
+        return False
+    return True
 
 
 def _check_segments_landed_once(running: Embedded, sent: Sent) -> None:
