@@ -11,13 +11,13 @@ from icegate.catalog.position import base_of
 from icegate.catalog.publish import publish
 from icegate.errors import (
     AlreadyCompacted,
+    CatalogUnavailable,
     EngineUnavailable,
     IceGateError,
     ObjectNotFound,
     PlanOutdated,
     SegmentMissing,
     StaleCut,
-    StorageError,
 )
 from icegate.tables import TABLES
 from icegate_compactor.datafile import data_files
@@ -217,7 +217,7 @@ class Compactor:
         try:
             return self._catalog.load_table(identifier(table))
         except Exception as error:  # a catalog fails in its driver's own ways
-            raise StorageError(f"cannot read table {table.name} from the catalog: {error}") from error
+            raise CatalogUnavailable(f"cannot read table {table.name} from the catalog: {error}") from error
 
 
 def _check_reached(table: Table, position: Position, goal: Position | None) -> None:

@@ -23,7 +23,7 @@ from pyiceberg.table.update import (
 
 from icegate.catalog.open import identifier
 from icegate.catalog.position import POSITION_PROPERTY, base_of
-from icegate.errors import AlreadyCompacted, CommitUnknown, PlanOutdated, PublishError, WalError
+from icegate.errors import AlreadyCompacted, CatalogUnavailable, CommitUnknown, PlanOutdated, PublishError, WalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -62,6 +62,7 @@ def publish(catalog: Catalog, table: Table, base: Base, files: Sequence[DataFile
         AlreadyCompacted: the position has moved since ``base``; these files must not land.
         PlanOutdated: schema, partitioning or rows changed since ``base``: stage again.
         PublishError: beaten by other commits again and again.
+        CatalogUnavailable: the table cannot be read; nothing was committed.
         CommitUnknown: the outcome is unknown, and the table cannot be read to find out.
         WalError: ``end`` is behind ``base``, or the position would stay where it is while rows are added.
     """
@@ -133,7 +134,7 @@ def _load(catalog: Catalog, table: Table, unclear: Mapping[int, Exception]) -> I
         return catalog.load_table(identifier(table))
     except Exception as error:
         if not unclear:
-            raise
+            raise CatalogUnavailable(f"cannot read table {table.name} from the catalog: {error}") from error
         raise CommitUnknown(
             f"table {table.name}: no answer to the commit of snapshot {[*unclear]} ({[*unclear.values()]}), and reading"
             f" the table failed ({error}); run again"
