@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -58,24 +57,20 @@ def test_a_segment_takes_no_more_than_its_bound() -> None:
 
 def test_lingering_gathers_though_nothing_is_in_flight() -> None:
     store = HeldStore()
-    commit = _commit(store, CommitOptions(linger=0.5))
-    first = _add(commit, "a")
+    commit = _commit(store, CommitOptions(linger=3600))
+    _add(commit, "a")
     assert not store.arrived.acquire(timeout=0.1)
-    second = _add(commit, "b")
-    first.result(timeout=30)
-    second.result(timeout=30)
+    _add(commit, "b")
     commit.close()
     assert _bodies(store) == [["a", "b"]]
 
 
 def test_closing_does_not_linger() -> None:
     store = HeldStore()
-    commit = _commit(store, CommitOptions(linger=60))
+    commit = _commit(store, CommitOptions(linger=3600))
     done = _add(commit, "a")
-    started = time.monotonic()
     commit.close()
     assert done.done()
-    assert time.monotonic() - started < 30
     assert _bodies(store) == [["a"]]
 
 
